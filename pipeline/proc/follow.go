@@ -272,7 +272,7 @@ func (t *trial) gone(r warden.Report) error {
 	t.warden.again = r.Again
 	t.result.StoppedParent = r.Stopper
 	t.result.MemoryPeak = r.Peak
-	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "", r.OOM
+	t.result.OOMKilled, t.result.OOMWhere = r.OOM != "" && r.OOM != "near", r.OOM
 	if t.result.OOMKilled {
 		t.result.OOMOwn = max(r.Peak, r.MaxRSS) > cgroup.Memory()/2
 	}

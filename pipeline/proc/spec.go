@@ -176,7 +176,8 @@ type Result struct {
 	// Without the memory controller the latter is concluded from the kernel
 	// having killed a process of our own memory group (of the machine, where
 	// there is none) meanwhile, and a process of the tree having been ended by
-	// a SIGKILL that was not ours.
+	// a SIGKILL that was not ours. Where none was seen, OOMWhere is "near": a
+	// process that waits for its children may have lost one.
 	OOMKilled bool
 	OOMWhere  string
 

@@ -206,7 +206,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	res.Tail = protocol.Unescape(res.Tail)
 	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
-	b.Crowded = res.Timeout != nil || res.OOMKilled || res.Signal == syscall.SIGKILL
+	b.Crowded = res.Timeout != nil || res.OOMWhere != "" || res.Signal == syscall.SIGKILL
 	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)
 	o.Warnings = strayWords(res.Strays)
 	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit

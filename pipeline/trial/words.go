@@ -31,6 +31,8 @@ func endedFromOutside(res proc.Result) string {
 		return "the process that supervises the trial was killed"
 	case res.Signal == syscall.SIGKILL && !res.OOMKilled:
 		return "it was killed by SIGKILL, which kbisect did not send"
+	case res.OOMWhere == "near" && res.Exit != 0:
+		return "it failed while the kernel killed a process because the machine, or a group above, ran out of memory"
 	}
 	return ""
 }

@@ -10,6 +10,7 @@ import (
 const (
 	oomTrial   = "trial"
 	oomMachine = "machine"
+	oomNear    = "near"
 )
 
 // account fills r with what the tree has used. Of its processor time both accounts
@@ -48,6 +49,8 @@ func oomWhere(o oom) string {
 		return oomTrial
 	case o.killed > 0, o.killed < 0 && o.above && o.foreign:
 		return oomMachine
+	case o.killed < 0 && o.above: // whoever waits for its children may have lost one that we never saw
+		return oomNear
 	}
 	return ""
 }

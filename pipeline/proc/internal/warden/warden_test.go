@@ -21,7 +21,7 @@ func TestOOMWhere(t *testing.T) {
 		{oom{killed: 1, limit: 3, above: true, foreign: true}, oomTrial},
 		{oom{killed: 1, limit: 0, above: true}, oomMachine},
 		{oom{killed: -1, above: true, foreign: true}, oomMachine},
-		{oom{killed: -1, above: true}, ""},
+		{oom{killed: -1, above: true}, oomNear},
 		{oom{killed: -1, foreign: true}, ""},
 	} {
 		if got := oomWhere(c.oom); got != c.want {
