@@ -27,6 +27,7 @@ type machine struct {
 	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
 	suspects map[bisect.Candidate]bool // see suspect
+	habits   map[string]bool           // what candidates of this project remove themselves
 }
 
 // suspect takes in that a step of a candidate looked as if another process had ended it: once it may have been
@@ -35,6 +36,20 @@ func (m *machine) suspect(c bisect.Candidate, yes bool) {
 	if yes {
 		m.suspects[c] = true
 	}
+}
+
+// removed is why the machine may be to blame for a trial after which something is missing in its workspace, or "": who
+// clears caches meanwhile removes files that a trial needs, once. What is missing again, the candidates remove.
+func (m *machine) removed(c bisect.Candidate, lost []string) string {
+	i := slices.IndexFunc(lost, func(name string) bool { return !m.habits[name] })
+	if i >= 0 && !m.suspects[c] {
+		m.suspect(c, true)
+		return lost[i] + " was removed while it ran"
+	}
+	for _, name := range lost {
+		m.habits[name] = true
+	}
+	return ""
 }
 
 // greeting makes and runs the known-good program for the first time, beside the first export and build.

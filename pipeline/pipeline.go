@@ -15,6 +15,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -63,7 +64,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
-		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}},
+		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
@@ -160,26 +161,30 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	infra := 0
 	for {
 		o, err := p.once(ctx, r, 1)
-		void, lost := p.workspaces.leaveCrowded(ctx)
+		void, left := p.workspaces.leaveCrowded(ctx)
 		switch {
-		case lost != nil:
-			return o, lost
+		case left != nil:
+			return o, left
 		case void:
 			continue
-		case err != nil:
+		case err != nil && !errors.As(err, new(*trial.CommandError)):
 			return o, err
+		case ctx.Err() != nil:
+			return o, ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return o, err
+		// A full disk or a removed folder fails every candidate.
+		lost, broken := p.workspaces.checkWorkspace(ctx, r, err == nil && o.Class == bisect.OK)
+		if broken != nil {
+			return o, broken
 		}
-		// A full disk or a removed folder fails every candidate. A candidate may have removed its own, but so may others, once.
-		gone, err := p.workspaces.checkWorkspace(r)
+		if why := p.machine.removed(r.Candidate, lost); why != "" {
+			if err := p.workspaces.drop(p.workspaces.name(r)); err != nil {
+				return o, err
+			}
+			o, err = bisect.Outcome{Class: bisect.Infra, Why: why}, nil
+		}
 		if err != nil {
 			return o, err
-		}
-		if gone && !p.machine.suspects[r.Candidate] {
-			p.machine.suspect(r.Candidate, true)
-			o = bisect.Outcome{Class: bisect.Infra, Why: "its folder was removed while it ran"}
 		}
 		again := p.doubts(r, o, len(dropped)-infra)
 		switch {

@@ -141,10 +141,17 @@ func (ws *workspaces) close() (first error) {
 	return first
 }
 
-// checkWorkspace returns an error if no trial can succeed in the workspace of a request, and whether its folder is gone.
-func (ws *workspaces) checkWorkspace(r bisect.Request) (gone bool, err error) {
-	if w := ws.of(r); w != nil {
-		return w.Gone(), w.Check()
+// checkWorkspace returns an error if no trial can succeed in the workspace of a request, and what the one that has just
+// ended, well or not, needed there and was removed.
+func (ws *workspaces) checkWorkspace(ctx context.Context, r bisect.Request, well bool) (lost []string, err error) {
+	w := ws.of(r)
+	switch {
+	case w == nil:
+		return nil, ws.root.Check()
+	case !well:
+		lost = ws.config.Recipe.Lost(ctx, w)
+	case w.Gone():
+		lost = []string{"its folder"}
 	}
-	return false, ws.root.Check()
+	return lost, w.Check()
 }

@@ -28,6 +28,16 @@ func (f *Folder) List(ctx context.Context, full string, visit Visitor) error {
 	})
 }
 
+// Names are what a folder holds, "" for the top.
+func (f *Folder) Names(ctx context.Context, full string) (map[string]bool, error) {
+	names := map[string]bool{}
+	at, _, err := f.parent(filepath.Join(full, "x"), false)
+	if err == nil {
+		err = list(ctx, at, func(_ int, name string) error { names[name] = true; return nil })
+	}
+	return names, err
+}
+
 // Newest is the latest time of anything below a folder, or before if nothing is later.
 func (f *Folder) Newest(ctx context.Context, full string, before time.Time) (newest time.Time, err error) {
 	newest = before

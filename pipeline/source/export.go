@@ -794,6 +794,52 @@ func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	return w.out, err
 }
 
+// Lost are files and folders of the commit that are in the slot no more; of a folder only its own path. It reads the names in
+// folders that have changed since a Switch read them.
+func (e *Export) Lost(ctx context.Context) []string {
+	switch {
+	case e.dirty || len(e.mods) == 0:
+		return nil
+	case !e.slot.intact():
+		return []string{e.dir}
+	}
+	e.slot.tree.Rewind()
+	lost := e.lostBelow(ctx, e.held.places[""])
+	for _, d := range e.git {
+		if path := d.Lost(); path != "" {
+			lost = append(lost, path)
+		}
+	}
+	for _, full := range e.Keep {
+		if _, err := e.slot.tree.Stat(full); isGone(err) {
+			lost = append(lost, full)
+		}
+	}
+	return lost
+}
+
+func (e *Export) lostBelow(ctx context.Context, p *place) (lost []string) {
+	st, err := folder.Look(e.slot.tree, p.full)
+	if err == nil && stampOf(&st) != p.seen {
+		var names map[string]bool
+		names, err = e.slot.tree.Names(ctx, p.full)
+		for _, t := range p.files {
+			if err == nil && !names[path.Base(t.full)] {
+				lost = append(lost, t.full)
+			}
+		}
+	}
+	if isGone(err) {
+		return append(lost, p.full)
+	}
+	for _, kid := range p.kids {
+		lost = append(lost, e.lostBelow(ctx, kid)...)
+	}
+	return lost
+}
+
+func isGone(err error) bool { return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP }
+
 // scanner walks the slot.
 type scanner struct {
 	ctx     context.Context

@@ -135,12 +135,8 @@ func (s *slot) renew(ctx context.Context) error {
 	if s.tree, err = folder.Open(s.dir); err != nil {
 		return writeError(s.dir, "open it", err)
 	}
-	var names []string
-	err = s.tree.List(ctx, "", func(name string, _ *unix.Stat_t) error {
-		names = append(names, name)
-		return nil
-	})
-	for _, name := range names {
+	names, err := s.tree.Names(ctx, "")
+	for name := range names {
 		if err == nil {
 			err = s.tree.RemoveAll(ctx, name)
 		}

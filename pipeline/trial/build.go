@@ -170,11 +170,11 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	rest := j.working()
 	defer func() { rest() }()
 	key := j.cacheKey(w)
-	if key != "" && !j.Clean {
+	if key != "" && !j.Clean && !j.Suspected {
 		if kept, hit, err := p.Cache.Get(ctx, key, w.Dir); err != nil {
 			p.Log.Warn("build cache", "err", err)
 		} else if hit {
-			w.Contents.Facts = factsOf(kept)
+			w.Contents.Facts, w.Contents.Made = factsOf(kept), true
 			w.Notes.Add(w.Contents.Facts.Opened, len(w.Contents.Facts.Opened) > 0)
 			o.CacheHit = true
 			return b, nil
@@ -204,8 +204,9 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		return b, err
 	}
 	res.Tail = protocol.Unescape(res.Tail)
-	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutput(w.Dir, p.Plan.Outputs)}
+	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutputs(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
+	w.Contents.Made = !ended.failed()
 	b.Crowded = res.Timeout != nil || res.OOMWhere != "" || res.Signal == syscall.SIGKILL
 	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)
 	o.Warnings = strayWords(res.Strays)
@@ -246,15 +247,25 @@ func asJSON(v any) string {
 	return string(data)
 }
 
-// missingOutput is the first of the patterns that matches nothing below dir, or "".
-func missingOutput(dir string, patterns []string) string {
+// missingOutputs are the patterns that match nothing below dir.
+func missingOutputs(dir string, patterns []string) (missing []string) {
 	for _, out := range patterns {
 		found, err := filepath.Glob(filepath.Join(dir, out))
 		if err != nil || len(found) == 0 {
-			return out
+			missing = append(missing, out)
 		}
 	}
-	return ""
+	return missing
+}
+
+// Lost are the names of what a trial in a workspace needs and was removed, see [workspace.Workspace.Lost]: outputs of a build
+// that succeeded, too.
+func (p Recipe) Lost(ctx context.Context, w *workspace.Workspace) []string {
+	lost := w.Lost(ctx)
+	if w.Contents.Made {
+		lost = append(lost, missingOutputs(w.Dir, p.Plan.Outputs)...)
+	}
+	return lost
 }
 
 // argv is the build command. A compiler that it names by its full path gets the options there that others

@@ -208,8 +208,8 @@ func (t ended) completed() bisect.Outcome {
 type endedBuild struct {
 	res       proc.Result
 	bounds    Bounds
-	missing   string // an output that the plan names and the build did not leave
-	suspected bool   // see ended
+	missing   []string // outputs that the plan names and the build did not leave
+	suspected bool     // see ended
 }
 
 // classifyBuild decides how a build ended, as classify does for a process of a trial. A build that succeeded has no
@@ -234,8 +234,8 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 		return outcome(bisect.Skip, "", "the build command asked to skip (exit 125)")
 	case t.failed():
 		return outcome(bisect.BuildFailed, "", howEnded(t.res)+errorWords(t.res.Exit, t.res.Tail))
-	case t.missing != "":
-		return outcome(bisect.BuildFailed, "", fmt.Sprintf("the build succeeded but left no %s, which is named as its output", t.missing))
+	case len(t.missing) > 0:
+		return outcome(bisect.BuildFailed, "", fmt.Sprintf("the build succeeded but left no %s, which is named as its output", t.missing[0]))
 	}
 	return bisect.Outcome{}
 }

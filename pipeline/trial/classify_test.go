@@ -128,7 +128,7 @@ func TestClassifyBuild(t *testing.T) {
 		"it failed":                        {endedBuild{res: proc.Result{Exit: 2, Tail: []byte("a.c:1: error: no\nmake: *** 2\n")}}, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 2 (a.c:1: error: no)"}},
 		"a compiler crashed":               {endedBuild{res: proc.Result{Exit: -1, Signal: syscall.SIGSEGV}}, bisect.Outcome{Class: bisect.BuildFailed, Why: "ended by SIGSEGV"}},
 		"it asked to skip":                 {endedBuild{res: proc.Result{Exit: 125}}, bisect.Outcome{Class: bisect.Skip, Why: "the build command asked to skip (exit 125)"}},
-		"an output is missing":             {endedBuild{missing: "out"}, bisect.Outcome{Class: bisect.BuildFailed, Why: "the build succeeded but left no out, which is named as its output"}},
+		"an output is missing":             {endedBuild{missing: []string{"out"}}, bisect.Outcome{Class: bisect.BuildFailed, Why: "the build succeeded but left no out, which is named as its output"}},
 		"it reached its limit":             {endedBuild{res: slow}, bisect.Outcome{Class: bisect.Timeout, Limit: 60, Why: "the build did not end within 1m0s"}},
 		"it was stopped early, in a hurry": {endedBuild{res: slow, bounds: limited("build")}, bisect.Outcome{Class: bisect.Timeout, Limit: 60, Early: true, Why: "stopped after 5.002s, where the good end takes 0.001 s in build"}},
 		"it was killed from outside":       {endedBuild{res: killed}, bisect.Outcome{Class: bisect.Infra, Why: "the build failed: it was killed by SIGKILL, which kbisect did not send"}},

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,7 @@ type Workspace struct {
 	repo   string   // common git directory of the repository
 	free   uint64   // bytes on the disk, when the last process began
 	full   bool     // the disk was, when it ended
+	lost   []string // what processes had and was removed before they ended
 	tools  []string // folders that tools write
 }
 
@@ -54,6 +56,7 @@ type Share struct {
 type Contents struct {
 	Candidate bisect.Candidate // as far as its build depends on it; empty while that is unknown
 	Built     bool
+	Made      bool            // its build command succeeded, whatever it left
 	Facts     Facts           // what the build has reported
 	Dirty     bool            // a process failed or was killed here: the next build must start clean
 	Reads     map[string]bool // environment variables that builds may read, as far as looked at
@@ -194,7 +197,7 @@ func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.H
 
 // RunBy is [Workspace.Run] of a process that run runs.
 func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
-	if err := os.MkdirAll(w.Tmp, 0o777); err != nil {
+	if err := errors.Join(os.MkdirAll(w.Tmp, 0o777), os.MkdirAll(w.Caches.Dir, 0o777)); err != nil {
 		return proc.Result{}, err
 	}
 	box, err := w.sandbox()
@@ -211,6 +214,11 @@ func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.
 	w.full = w.root.freeBytes() < leastFree
 	if w.root.Crowded() { // by what is removed now
 		err = cmp.Or(err, errCrowded)
+	}
+	for dir, name := range map[string]string{w.Tmp: "its TMPDIR", w.Caches.Dir: "its caches"} {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			w.lost = append(w.lost, name)
+		}
 	}
 	unmountBelow(w.Folder)
 	if rmErr := w.root.remove(w.Tmp); err == nil && rmErr != nil {
@@ -263,8 +271,20 @@ func (w *Workspace) Gone() bool {
 	return w.export != nil && err != nil
 }
 
-// Forget drops what is known of the disk at the end of the last process.
-func (w *Workspace) Forget() { w.full = false }
+// Lost are the names of what a trial needs and was removed since its export, by whom is not known: whoever clears caches
+// removes what lies in them first, and folders last. It is for trials that failed; [Workspace.Gone] tells of the whole.
+func (w *Workspace) Lost(ctx context.Context) []string {
+	if w.Gone() {
+		return []string{"its folder"}
+	}
+	if w.export == nil {
+		return nil
+	}
+	return append(w.export.Lost(ctx), w.lost...)
+}
+
+// Forget drops what is known of the last processes: of the disk when they ended, and of what was removed.
+func (w *Workspace) Forget() { w.full, w.lost = false, nil }
 
 // CheckFolder returns an error if the working folder of the job was removed, with its lock.
 func (w *Workspace) CheckFolder() error { return w.root.checkLock() }

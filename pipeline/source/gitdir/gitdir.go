@@ -224,6 +224,16 @@ func (d *Dir) untouched() bool {
 	return len(d.seen) > 0
 }
 
+// Lost is a path of the directory that is there no more, or "".
+func (d *Dir) Lost() string {
+	for path := range d.seen {
+		if _, ok := look(path); !ok {
+			return path
+		}
+	}
+	return ""
+}
+
 func (d *Dir) write(file string, text []byte) error {
 	err := os.WriteFile(file, text, 0o666)
 	d.note(file)
