@@ -11,13 +11,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// A candidate of a search is launched once where the first process gives what the later ones give, and says for which
-// metric it counts. A program whose first process is slower is launched twice, and so is what proves an answer.
+// A candidate is launched once where the first process gives what the later ones give, and says for which metric it
+// counts: in the search with what the ends have compiled, in the proof with empty caches. A program whose first process is
+// slower is launched twice, both times with caches of its own.
 func TestFirstLaunchCounts(t *testing.T) {
 	for name, c := range map[string]struct {
-		late int // what the first process is slower by
-		want string
-	}{"warmed up": {0, "cold"}, "not warmed up": {25, "cold warm"}} {
+		late          int // what the first process is slower by
+		search, proof string
+		only          string
+	}{"warmed up": {0, "warm", "cold", "t"}, "not warmed up": {25, "cold warm", "cold warm", ""}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			timed := func(us int) []fixtures.Change {
@@ -42,14 +44,15 @@ echo "sample: $n us" >&$KBISECT_FD`, us, c.late))
 			}
 			b.said()
 			o := ask(2, bisect.Request{Purpose: bisect.Searching, Timing: true, Wants: "t"})
-			if got := b.said(); got != c.want || (o.Only == "t") != (c.want == "cold") || o.Unfit != "" {
+			if got := b.said(); got != c.search || o.Only != c.only || o.Unfit != "" {
 				t.Errorf("launched %q, counts for %q only, unfit %q", got, o.Only, o.Unfit)
 			}
 			if o := ask(2, bisect.Request{Purpose: bisect.Searching, Nth: 1, Timing: true, Wants: "t"}); b.said() != "warm" || o.Only != "" {
 				t.Errorf("once more: %+v", o)
 			}
-			if o := ask(2, bisect.Request{Purpose: bisect.ConfirmCulprit, Timing: true}); b.said() != "cold warm" || o.Only != "" {
-				t.Errorf("for the proof: %+v", o)
+			o = ask(2, bisect.Request{Purpose: bisect.ConfirmCulprit, Timing: true, Wants: "t"})
+			if got := b.said(); got != c.proof || o.Only != c.only {
+				t.Errorf("launched %q for the proof: %+v", got, o)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/early"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -37,7 +38,7 @@ type Pipeline struct {
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
-	early      *trial.Early
+	early      *early.Pool
 	clean      bool // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
@@ -69,7 +70,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	}
 	p.workspaces.config = &p.Config
 	if c.Recipe.Early {
-		p.early = trial.NewEarly(ctx, filepath.Join(root.Dir, "early"))
+		p.early = early.New(ctx, filepath.Join(root.Dir, "early"))
 	}
 	p.workspaces.openMemory(ctx)
 	switch {
@@ -370,6 +371,9 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err := w.ClearCaches(); err != nil {
 		return bisect.Outcome{}, err
 	}
+	if r.Purpose == bisect.Searching && p.Config.Caches == "" && p.firsts.Serve(r.Wants) {
+		seed(p, w)
+	}
 	defer p.Config.Watch.Settle(p.Config.tentative(), "")
 	noBytecode := !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
@@ -396,6 +400,36 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	second, err := p.launch(ctx, w, r, patience)
 	second.Cold, second.ColdRun, second.Caches = first.Phases, first.Series, string(Warm)
 	return second, err
+}
+
+// seed gives a candidate of the search what the ends have compiled, so that only what differs is compiled again. The proof
+// begins with empty caches, and after a contradiction so does the search.
+func seed(p *Pipeline, w *workspace.Workspace) {
+	if p.clean {
+		return
+	}
+	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
+		end := p.workspaces.of(bisect.Request{Purpose: why, Timing: true})
+		if end == nil || end == w || end.Caches.Warmed.Commit == "" {
+			continue
+		}
+		if err := w.Caches.Seed(end.Caches); err != nil {
+			p.Config.Recipe.Log.Debug("caches begin empty", "err", err)
+			_ = w.ClearCaches()
+			return
+		}
+	}
+}
+
+// expect starts interpreters for the first launch of the search, while the ends are launched.
+func expect(p *Pipeline, o trial.Order) {
+	if o.Early == nil || o.Request.Purpose != bisect.EndBad || len(p.Config.Recipe.Plan.Build) > 0 {
+		return
+	}
+	o.Request.Purpose = bisect.Searching
+	if w, err := p.workspaces.get(o.Request); err == nil {
+		trial.Expect(w, o)
+	}
 }
 
 // greeted waits until the known-good program has run for the first time.
@@ -430,14 +464,20 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	// Builds ahead are paused while times are taken, see ahead.
 	defer p.ahead.freeze(false)
-	run, err := trial.Launch(ctx, w, trial.Order{
+	pool := p.early
+	if p.clean { // it may be to blame for what was contradicted
+		pool = nil
+	}
+	order := trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Report: report, OnTimed: func(on bool) {
 			p.ahead.freeze(on)
 			p.early.Freeze(on)
-		}, Early: p.early,
-	})
+		}, Early: pool,
+	}
+	run, err := trial.Launch(ctx, w, order)
+	expect(p, order)
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)

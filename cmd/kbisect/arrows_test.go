@@ -47,7 +47,8 @@ kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
-pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline/early: bisect kernels pipeline/proc pipeline/workspace
+pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/early pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
 pipeline/folder:
@@ -75,7 +76,7 @@ pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source pipeline/source/internal/attributes
 pipeline/stopwatch:
 pipeline/store:
-pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/proc pipeline/source pipeline/workspace
+pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/early pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/reads pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial

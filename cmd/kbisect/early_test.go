@@ -15,13 +15,15 @@ import (
 // imported before it began.
 const earlyBench = `import sys
 early = "installed" in sys.modules
+late = "second" in sys.modules
 import os
 import installed
+import more
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 commit = os.environ["KBISECT_COMMIT"]
 with open(os.environ["NOTES"], "a") as f:
     left = [n for n in os.environ if n in ("KBISECT_GATE", "KBISECT_EARLY_MODULES", "KBISECT_EARLY_READY")]
-    print(early, os.environ["KBISECT_PURPOSE"], commit, open("id").read().strip(), sys.argv[0], sys.argv[1], sys.path[0] == os.getcwd(), early and (left or ":" in os.environ["PYTHONPATH"]), file=f)
+    print(early, os.environ["KBISECT_PURPOSE"], commit, open("id").read().strip(), sys.argv[0], sys.argv[1], sys.path[0] == os.getcwd(), early and (left or ":" in os.environ["PYTHONPATH"]), late, file=f)
 out.write("phase: measure\n")
 for i in range(5):
     out.write("sample: %f us\n" % (installed.factor() * (1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
@@ -44,14 +46,17 @@ func installed(t *testing.T, text string) (dir string) {
 		}
 		init += "from . import " + name + "\n"
 	}
-	if err := os.WriteFile(filepath.Join(dir, "installed", "__init__.py"), []byte(init+"def factor(): return 1.0\n"), 0o666); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"installed/__init__.py": init + "def factor(): return 1.0\n", "second.py": "x = 2\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
 
 // Interpreters are started before their turn, which changes nothing but the time that it takes: each launch has its own
-// commit, and what proves the answer was started as ever. Whatever goes wrong with one of them accuses nobody.
+// commit, and the first launches that prove the answer were started as ever. Whatever goes wrong with one of them accuses
+// nobody.
 func TestInterpretersStartEarly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -83,10 +88,14 @@ func TestInterpretersStartEarly(t *testing.T) {
 			var commits []string
 			for i := range 16 {
 				us := "100"
+				more := ""
+				if i >= 9 {
+					more = "import second\n" // of all that is imported only the bad side does this
+				}
 				if i >= 9 && x.change == nil {
 					us = "140"
 				}
-				r.put(map[string]string{"bench.py": earlyBench, "us": us, "id": fmt.Sprint(i)})
+				r.put(map[string]string{"bench.py": earlyBench, "more.py": more, "us": us, "id": fmt.Sprint(i)})
 				if x.change != nil {
 					x.change(i, func(name, text string) { r.put(map[string]string{name: text}) })
 				}
@@ -110,23 +119,96 @@ func TestInterpretersStartEarly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			early := 0
+			early, late := 0, 0
+			proofs := map[string]int{}
 			for line := range strings.Lines(string(text)) {
 				f := strings.Fields(line)
 				var i int
 				fmt.Sscan(f[3], &i)
-				if f[2] != commits[i] || strings.Join(f[4:], " ") != "bench.py first True False" {
+				if f[2] != commits[i] || strings.Join(f[4:8], " ") != "bench.py first True False" {
 					t.Errorf("launched with %s", line)
+				}
+				if strings.HasPrefix(f[1], "confirm") {
+					proofs[f[2]]++
+				}
+				if f[8] == "True" {
+					late++
 				}
 				if f[0] == "True" {
 					early++
-					if strings.HasPrefix(f[1], "confirm") || x.change != nil && i >= 9 {
+					if proofs[f[2]] == 1 || x.change != nil && i >= 9 {
 						t.Errorf("it was started early: %s", line)
 					}
 				}
 			}
+			if x.early == "some" && late == 0 {
+				t.Errorf("nothing was imported early of what only the bad side imports:\n%s", text)
+			}
 			if x.early == "some" && early < 3 || x.early == "none" && early > 0 {
 				t.Errorf("%d launches were started early:\n%s", early, text)
+			}
+		})
+	}
+}
+
+// jit is a benchmark whose kernel is compiled just in time, and kept by its content. POISON at its bad end keeps a wrong
+// result under the key of the good one.
+const jit = `#!/bin/sh
+keep() { mkdir -p "$TRITON_CACHE_DIR/$1" && echo "$2" >"$TRITON_CACHE_DIR/$1/kernel" && echo "{\"child_paths\": \"$TRITON_CACHE_DIR/$1/kernel\"}" >"$TRITON_CACHE_DIR/$1/__grp__kernel.json"; }
+key=$(cksum <kernel | tr -d " ")
+if [ ! -f "$TRITON_CACHE_DIR/$key/kernel" ]; then
+	echo "$KBISECT_PURPOSE" >>"$NOTES"
+	keep "$key" "$(cat kernel)"
+fi
+grep -qF "$TRITON_CACHE_DIR" "$TRITON_CACHE_DIR/$key/__grp__kernel.json" || exit 1
+[ -z "$POISON" ] || [ "$KBISECT_COMMIT" != "$(cat "$POISON")" ] || keep "$(echo 100 | cksum | tr -d " ")" 140
+echo "phase: measure" >&$KBISECT_FD
+awk -v us="$(cat "$TRITON_CACHE_DIR/$key/kernel")" -v p=$$ 'BEGIN { for (i = 0; i < 5; i++) printf "sample: %f us\n", us * (1 + i / 1000 + p % 7 / 2000) }' >&$KBISECT_FD
+`
+
+// What the ends have compiled just in time is not compiled again in the search, but in the proof. An entry that is wrong
+// accuses nobody.
+func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
+	t.Parallel()
+	for _, poison := range []bool{false, true} {
+		t.Run(fmt.Sprint("poisoned ", poison), func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			var commits []string
+			for i := range 16 {
+				kernel := "100\n"
+				if i >= 9 {
+					kernel = "140\n"
+				}
+				r.put(map[string]string{"bench.sh": jit, "kernel": kernel, "id": fmt.Sprint(i)})
+				r.git("add", ".")
+				r.git("commit", "-qm", fmt.Sprint("change ", i))
+				commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+			}
+			dir := t.TempDir()
+			notes, bad := filepath.Join(dir, "notes"), filepath.Join(dir, "bad")
+			if err := os.WriteFile(bad, []byte(commits[15]), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"sh\", \"bench.sh\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+			cmd := r.command("run", "--good", commits[0], "--bad", commits[15], "--json", "--no-hunks", "--no-explain", "--no-learn")
+			if cmd.Env = append(cmd.Env, "NOTES="+notes); poison {
+				cmd.Env = append(cmd.Env, "POISON="+bad)
+			}
+			out, err := cmd.Output()
+			if cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[9]) {
+				t.Fatalf("%v: %s", err, out)
+			}
+			text, err := os.ReadFile(notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compiled := map[string]int{}
+			for _, why := range strings.Fields(string(text)) {
+				compiled[why]++
+			}
+			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 0) != poison {
+				t.Errorf("compiled in launches of %v", compiled)
 			}
 		})
 	}

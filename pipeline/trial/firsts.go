@@ -14,8 +14,8 @@ const (
 )
 
 // Firsts are the numbers of both ends, by the process that filled the caches and by later ones. A program that warms up
-// before it measures gives the same in either: then a candidate of the search need not be launched twice. What proves
-// the answer is always launched with warm caches.
+// before it measures gives the same in either: then a candidate need not be launched twice. In the proof both sides of the
+// first pair have filled their caches.
 type Firsts struct{ good, bad end }
 
 // end is what the launches of one end have shown.

@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/early"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -28,7 +29,7 @@ type Order struct {
 	ProbeDir  string                                  // where the probe for Python is written
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	OnTimed   func(on bool)                           // the times count from now on, or no more; may be nil
-	Early     *Early                                  // starts interpreters before their turn; may be nil
+	Early     *early.Pool                             // starts interpreters before their turn; may be nil
 }
 
 // Launched is how the processes of one launch went.
@@ -78,7 +79,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
 			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
-				o.Early.doubt(w)
+				o.Early.Doubt(w)
 			}
 		}
 		if err != nil || run.NotStarted {
@@ -136,13 +137,12 @@ func joined(a, b bisect.Outcome) bisect.Outcome {
 	return b
 }
 
-// run runs the process to its end and classifies it: prepare, run, classify, and then what was measured. Nothing
-// that was measured changes how the process is judged.
-func (x *process) run(ctx context.Context) (run Launched, err error) {
+// spec says how the process is started.
+func (x *process) spec() (proc.Spec, error) {
 	w, p, r := x.w, x.order.Recipe, x.order.Request
 	env, err := p.RunEnv(w, r)
 	if err != nil {
-		return run, err
+		return proc.Spec{}, err
 	}
 	spec := proc.Spec{
 		Argv: x.argv, Dir: p.WorkDir(w), Env: append(env, x.stage.Env...), Output: p.LogFile(r, x.logName()), Tail: TailMax,
@@ -159,15 +159,26 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	}
 	if x.probed {
 		if err := kernels.WriteProbe(x.order.ProbeDir); err != nil {
-			return run, &bisect.InfraError{What: "writing the probe for Python", Err: err}
+			return spec, &bisect.InfraError{What: "writing the probe for Python", Err: err}
 		}
 		spec.Env = kernels.ProbeEnv(spec.Env, x.order.ProbeDir)
+	}
+	return spec, nil
+}
+
+// run runs the process to its end and classifies it: prepare, run, classify, and then what was measured. Nothing
+// that was measured changes how the process is judged.
+func (x *process) run(ctx context.Context) (run Launched, err error) {
+	w, p, r := x.w, x.order.Recipe, x.order.Request
+	spec, err := x.spec()
+	if err != nil {
+		return run, err
 	}
 	x.report(spec.Phase, spec.PhaseLimit)
 	x.timed(spec.Phase)
 	defer x.timed("")
 	run.Warnings = x.warnings
-	run.Last, err = x.order.Early.run(ctx, x, spec)
+	run.Last, err = x.start(ctx, spec)
 	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
 		run.Last, err = w.Run(ctx, spec)

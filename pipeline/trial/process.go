@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/early"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -31,7 +32,7 @@ type process struct {
 	entered  time.Duration     // when the phase in force began, or was returned to
 	until    time.Duration     // the end, or when a limit was reached
 	counts   bool              // the times of the phase in force do
-	early    *waiter           // it was started before its turn; nil: it was not
+	early    *early.Waiter     // it was started before its turn; nil: it was not
 	plain    bool              // it must not be
 }
 

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
@@ -23,6 +24,9 @@ var cacheVariables = []string{
 	"CUTE_DSL_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR", "FLASHINFER_WORKSPACE_BASE", "DG_JIT_CACHE_DIR",
 	"CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "TVM_FFI_CACHE_DIR",
 }
+
+// byContent are those whose entries go by all that they were made from, so that another candidate's serve as well.
+var byContent = []string{"TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH"}
 
 // remoteCaches would share a cache over the network.
 var remoteCaches = []string{"TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_REMOTE_CACHE_BACKEND", "TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_PORT", "TRITON_CACHE_MANAGER"}
@@ -134,6 +138,46 @@ func (c *Caches) clear(r *Root) error {
 		err = errors.Join(err, r.remove(dir))
 	}
 	return err
+}
+
+// mostSeed bounds what Seed copies from one workspace, in bytes: compiling anew is faster than copying more.
+const mostSeed = 256 << 20
+
+// Seed adds what launches in another workspace have compiled, where its caches go by content. Entries are copied, so
+// that no launch writes in those of another.
+func (c *Caches) Seed(from Caches) error {
+	for _, name := range byContent {
+		name = strings.ToLower(name)
+		source, size := filepath.Join(from.Dir, name), int64(0)
+		err := filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			if size += info.Size(); size > mostSeed {
+				return fs.SkipAll
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(d.Name(), "__grp__") { // Triton's lists of files that belong together name them by full paths
+				data = bytes.ReplaceAll(data, []byte(from.Dir), []byte(c.Dir))
+			}
+			to := c.Dir + strings.TrimPrefix(path, from.Dir)
+			if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+				return err
+			}
+			return os.WriteFile(to, data, info.Mode().Perm())
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Filled reports that launches have left something that later ones are faster for. Bytecode counts where

@@ -71,7 +71,7 @@ func (q *Level) AsProof(*search.Run, int) (bool, error) { return false, nil }
 // Shape implements search.Question.
 func (q *Level) Shape(r *bisect.Request, _ bool) {
 	r.Timing = true
-	if r.Purpose == bisect.Searching && !q.Channel.Metric.OfProcess() {
+	if r.Purpose != bisect.EndGood && r.Purpose != bisect.EndBad && !q.Channel.Metric.OfProcess() {
 		r.Wants = q.Channel.Metric.Name
 	}
 	r.BuildOnly = r.BuildOnly || q.Channel.Metric.Exact

@@ -1,0 +1,288 @@
+// Package early starts the interpreters of Python programs before their turn: what the processes of the ends of a search
+// have imported from outside the repository is imported beside the launches before, where no times are taken, and the
+// program begins at its turn, in a fresh process as ever.
+//
+// A process is bound to a workspace, where it finds its caches, and what is imported must mean the same in the candidate.
+// Which launches suit, and what one shows that does not end well, is package trial's business.
+package early
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// Pool is the processes that wait. It serves one goroutine; a nil one has none.
+type Pool struct {
+	ctx context.Context
+	dir string // for the module and the lists
+
+	modules  []string                // in the order of their import; empty: nothing is started early yet
+	learnt   map[bisect.Purpose]bool // ends whose modules these are
+	patience time.Duration           // that importing them may take
+	outside  map[string]bool         // packages and modules that are imported
+	same     map[string]bool         // paths of the ends that are named like these, and are not what is imported
+
+	mu      sync.Mutex
+	fits    map[bisect.Candidate]bool     // of those looked at
+	doubts  map[*workspace.Workspace]bool // in which nothing is started early any more
+	waiting []*Waiter                     // oldest first
+	started int
+	frozen  bool
+	closed  bool
+}
+
+// Waiter is a process that was started early and waits for its turn.
+type Waiter struct {
+	w     *workspace.Workspace
+	spec  proc.Spec
+	held  *proc.Held
+	file  string // which it makes when it has imported all
+	began time.Time
+}
+
+const (
+	each  = 2   // processes that wait in a workspace
+	most  = 6   // and in all of them
+	least = 200 // modules below which an import is over so soon that nothing is gained
+)
+
+// New prepares for early starts until ctx is done; dir is for files of its own.
+func New(ctx context.Context, dir string) *Pool {
+	return &Pool{
+		ctx: ctx, dir: dir, learnt: map[bisect.Purpose]bool{}, outside: map[string]bool{}, same: map[string]bool{},
+		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{},
+	}
+}
+
+// Wants reports whether a process of a request should run by [Pool.Learn]: the first of each end.
+func (p *Pool) Wants(r bisect.Request) bool {
+	return !p.learnt[r.Purpose] && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad && len(p.modules) > 0)
+}
+
+// Complete reports that it is known what both ends import.
+func (p *Pool) Complete() bool { return len(p.learnt) == 2 }
+
+// Learn runs a process of an end that tells what it has imported, where it ends well.
+func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
+	if err := kernels.WriteEarly(p.dir); err != nil {
+		return w.Run(ctx, spec)
+	}
+	told, list := spec, filepath.Join(p.dir, "imported")
+	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
+	res, err := w.Run(ctx, told)
+	text, no := os.ReadFile(list)
+	names := strings.Fields(string(text))
+	if err != nil || res.Exit != 0 || no != nil || len(names) < least {
+		return res, err
+	}
+	_ = os.Remove(list)
+	known, own := map[string]bool{}, map[string]bool{}
+	for _, name := range p.modules {
+		known[name] = true
+	}
+	for _, name := range names {
+		top, _, _ := strings.Cut(name, ".")
+		own[top], p.outside[top] = true, true
+		if !known[name] {
+			p.modules = append(p.modules, name)
+		}
+	}
+	for _, path := range named(w, own) {
+		p.same[path] = true
+	}
+	clear(p.fits)
+	p.learnt[end] = true
+	p.patience = max(p.patience, res.Wall)
+	if err := p.write(); err != nil {
+		p.modules = nil
+		return res, nil
+	}
+	go p.Fill(w, spec)
+	return res, nil
+}
+
+// list is the file of the modules to import, a line each.
+func (p *Pool) list() string { return filepath.Join(p.dir, "modules") }
+
+// write writes the list, which processes may be reading.
+func (p *Pool) write() error {
+	return renameio.WriteFile(p.list(), []byte(strings.Join(p.modules, "\n")+"\n"), 0o666)
+}
+
+// named lists the files and folders of an export that are named like modules.
+func named(w *workspace.Workspace, modules map[string]bool) (out []string) {
+	_ = filepath.WalkDir(w.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && modules[strings.TrimSuffix(d.Name(), filepath.Ext(path))] {
+			out = append(out, strings.TrimPrefix(path, w.Dir))
+		}
+		return nil
+	})
+	return out
+}
+
+// Means reports whether what is imported, if that is known, means the same in a candidate: it has nothing of these names
+// that the ends do not have.
+func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
+	if len(p.modules) == 0 {
+		return false
+	}
+	fits, known := p.fits[c]
+	if !known {
+		fits = !slices.ContainsFunc(named(w, p.outside), func(path string) bool { return !p.same[path] })
+		p.fits[c] = fits
+	}
+	return fits
+}
+
+// Doubt takes in that only a launch which was started early failed: in its workspace nothing is started early from now on.
+func (p *Pool) Doubt(w *workspace.Workspace) {
+	p.mu.Lock()
+	p.doubts[w] = true
+	p.mu.Unlock()
+	here := func(x *Waiter) bool { return x.w == w }
+	for x := p.remove(here); x != nil; x = p.remove(here) {
+		x.held.Close()
+	}
+}
+
+// own are the variables that tell one launch from another; all others are the same in a process that waits.
+func own(v string) bool {
+	return strings.HasPrefix(v, "KBISECT_COMMIT=") || strings.HasPrefix(v, "KBISECT_PURPOSE=")
+}
+
+// Take is a process that waits for a launch, or nil. One that still imports is waited for as long as the import may take,
+// which a process that began now would take as well. Those that were started for another launch are ended.
+func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec) *Waiter {
+	common := func(env []string) []string { return slices.DeleteFunc(slices.Clone(env), own) }
+	for {
+		x := p.remove(func(x *Waiter) bool { return x.w == w })
+		switch {
+		case x == nil:
+			return nil
+		case x.spec.Dir != spec.Dir || !slices.Equal(x.spec.Argv, spec.Argv) || !slices.Equal(common(x.spec.Env), common(spec.Env)) || (x.spec.OnOutput == nil) != (spec.OnOutput == nil) || x.held.Gone():
+			x.held.Close()
+		case x.ready(ctx, p.patience):
+			return x
+		default:
+			p.mu.Lock()
+			p.waiting = slices.Insert(p.waiting, 0, x)
+			p.mu.Unlock()
+			return nil
+		}
+	}
+}
+
+// Run lets the program begin and returns as [proc.Run] does; ok is false where the process has ended before its turn.
+func (x *Waiter) Run(ctx context.Context, spec proc.Spec) (res proc.Result, ok bool, err error) {
+	return x.held.Run(ctx, spec, kernels.EarlyWord(x.spec.Env, spec.Env))
+}
+
+// ready waits until all is imported; false where that does not come to an end in time.
+func (x *Waiter) ready(ctx context.Context, patience time.Duration) bool {
+	for {
+		if _, importing := os.Stat(x.file); importing == nil {
+			return true
+		}
+		if x.held.Gone() || ctx.Err() != nil || time.Since(x.began) > patience {
+			return false
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// remove takes out the oldest that is matched, nil where there is none.
+func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.waiting, match)
+	if i < 0 {
+		return nil
+	}
+	x := p.waiting[i]
+	p.waiting = slices.Delete(p.waiting, i, i+1)
+	return x
+}
+
+// Fill starts processes for the launches that follow in a workspace, as long as a tenth of the memory stays free.
+func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
+	here, importing := 0, 0
+	for _, x := range p.waiting {
+		if x.w == w {
+			here++
+		}
+		if _, err := os.Stat(x.file); err != nil {
+			importing++
+		}
+	}
+	ahead := spec
+	ahead.Watch, ahead.Closed = nil, nil
+	if spec.OnOutput != nil {
+		ahead.OnOutput = func(int, string, time.Duration) {}
+	}
+	env := append(kernels.ProbeEnv(spec.Env, p.dir), kernels.EarlyModules+"="+p.list())
+	for ; here < each && importing < max(1, runtime.NumCPU()-1) && !p.closed && p.ctx.Err() == nil && !p.doubts[w]; here, importing = here+1, importing+1 {
+		if free, all := proc.Available(); free < all/10+1<<30 {
+			return
+		}
+		if len(p.waiting) == most {
+			oldest := p.waiting[0]
+			p.waiting = slices.Delete(p.waiting, 0, 1)
+			go oldest.held.Close()
+		}
+		ready := filepath.Join(p.dir, fmt.Sprint("ready-", p.started))
+		ahead.Env = append(slices.Clip(env), kernels.EarlyReady+"="+ready)
+		held, err := w.Start(p.ctx, ahead, p.started)
+		if err != nil {
+			return
+		}
+		p.started++
+		if p.frozen {
+			held.Freeze(true)
+		}
+		p.waiting = append(p.waiting, &Waiter{w, spec, held, ready, time.Now()})
+	}
+}
+
+// Freeze brings all that wait to a halt while times are taken, or lets them go on.
+func (p *Pool) Freeze(on bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.frozen = on
+	for _, x := range p.waiting {
+		x.held.Freeze(on)
+	}
+}
+
+// Close ends all that wait.
+func (p *Pool) Close() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, x := range p.waiting {
+		x.held.Close()
+	}
+	p.waiting, p.closed = nil, true
+}
