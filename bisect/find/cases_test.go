@@ -80,7 +80,7 @@ func playShapes(t *testing.T, jobs int, step []float64, complaint string) (right
 func TestSlowdownSeveralShapes(t *testing.T) {
 	jobs, _ := strconv.Atoi(os.Getenv("KBISECT_BENCH_SHAPES"))
 	if jobs == 0 {
-		jobs = 16
+		jobs = 30
 	}
 	const one, all = 0.0953, 0.0198
 	for _, c := range []struct {

@@ -10,7 +10,8 @@ import (
 // What is assumed of one launch (judge.md 2, "Model"). Times are logarithms, so that 0.01 is about 1 %.
 const (
 	dirty     = 0.03 // chance that something disturbed a launch
-	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed
+	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed,
+	dirtyMore = 3    // or so many standard deviations of a launch, if that is more
 	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes
 )
 
@@ -38,6 +39,9 @@ func (n Noise) nearer(y float64) float64 {
 
 // Modes reports that launches fall into two modes.
 func (n Noise) Modes() bool { return n.Mode != 0 }
+
+// dirt is the mean of what a disturbance adds.
+func (n Noise) dirt() float64 { return max(dirtyMean, dirtyMore*n.SD) }
 
 // effective is the variance of a launch as far as it hides the level: two modes that lie far apart
 // are told apart, near ones add to the noise.

@@ -26,10 +26,10 @@ const (
 // drifts are the drift rates tried, as shares of the launch variance per second.
 var drifts = []float64{0, 1e-4, 5e-4, 2e-3, 6e-3, 2e-2, 6e-2}
 
-// spreads are the standard deviations of one launch that are tried: 0.15 % to 40 %. Beyond that nothing can be told.
+// spreads are the standard deviations of one launch that are tried: 0.15 % to a factor of 4.
 func spreads() []float64 {
 	var out []float64
-	for s := 0.0015; s < 0.4; s *= math.Exp(0.25) {
+	for s := 0.0015; s < 1.5; s *= math.Exp(0.25) {
 		out = append(out, s)
 	}
 	return out

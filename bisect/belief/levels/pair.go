@@ -13,37 +13,59 @@ const MinPairs = 2
 // StepTest is the fresh test of "the culprit is slower than its parent by the step": a sequential
 // likelihood ratio over pairs of launches that stand side by side in time (judge.md 2, "Stop and confirm").
 type StepTest struct {
-	Step  float64 // the step of the search
-	pairs []pair
+	Step    float64 // the step of the search
+	pairs   []pair
+	repeats []pair // what two launches of one commit differ by, where these are known
 }
 
-// pair is one launch of each: the logarithm of culprit over parent, and the seconds between them.
+// pair is what two launches differ by, as a logarithm, and the seconds between them.
 type pair struct{ x, gap float64 }
 
-// Add takes in one pair.
+// Add takes in one pair: the logarithm of culprit over parent, and the seconds between them.
 func (c *StepTest) Add(x, gap float64) { c.pairs = append(c.pairs, pair{x, gap}) }
 
 // Pairs is the number of pairs taken in.
 func (c *StepTest) Pairs() int { return len(c.pairs) }
 
+// Beside lets the launches of a belief say how often the level of one commit jumps as far as the step.
+func (c *StepTest) Beside(m *Belief) {
+	c.repeats = c.repeats[:0]
+	before := map[[2]int]belief.Launch{}
+	for i := range m.launches {
+		l := m.scaled(i)
+		at := [2]int{l.Index, l.Device}
+		if b, ok := before[at]; ok && !b.Censored && !l.Censored {
+			c.repeats = append(c.repeats, pair{l.Y - b.Y, l.At - b.At})
+		}
+		before[at] = l
+	}
+}
+
 // LogOdds is the logarithm of the odds of a step against none, under the noise as it is known now. The
-// range may hold several steps, of which this is one: a half of the whole is a step too. And where the
-// ends were told apart too fast to see that the machine has two modes, these may be all there is; the further apart, the
-// less likely. (Those that were measured are 4 to 13 % apart.)
+// range may hold several steps, of which this is one: a half of the whole is a step too. And launches of any commit may
+// jump as far as the step now and then, as those of a machine with two modes or with a neighbour do: before any launch the
+// further, the less likely. (Modes that were measured are 4 to 13 % apart.)
 func (c *StepTest) LogOdds(n Noise) float64 {
 	const apart = 0.25
-	unseen := n
-	if c.Step > 4*n.SD {
-		unseen.Mode, unseen.Share = c.Step, 0.5
+	of := func(step float64, jumps bool) (sum float64) {
+		density := n.logPair
+		if jumps {
+			density = func(u, gap float64) float64 { return n.logJump(u, gap, c.Step) }
+			sum = math.Log(0.1) - c.Step*c.Step/(2*apart*apart)
+		}
+		for _, p := range c.pairs {
+			sum += density(p.x-step, p.gap)
+		}
+		for _, p := range c.repeats {
+			sum += density(p.x, p.gap)
+		}
+		return sum
 	}
-	var whole, half, none, modes float64
-	for _, p := range c.pairs {
-		whole += n.logPair(p.x-c.Step, p.gap)
-		half += n.logPair(p.x-c.Step/2, p.gap)
-		none += n.logPair(p.x, p.gap)
-		modes += unseen.logPair(p.x, p.gap)
+	whole, half, none := of(c.Step, false), of(c.Step/2, false), of(0, false)
+	if c.Step > 4*n.SD { // nearer levels are noise
+		whole, half, none = belief.LogAdd(whole, of(c.Step, true)), belief.LogAdd(half, of(c.Step/2, true)), belief.LogAdd(none, of(0, true))
 	}
-	return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - belief.LogAdd(math.Log(0.9)+none, math.Log(0.1)-c.Step*c.Step/(2*apart*apart)+modes)
+	return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
 }
 
 // Median is the plain median of the ratios.
@@ -90,9 +112,9 @@ func (c *StepTest) Decided(n Noise, alpha float64) int {
 // with the drift of the time between them, now and then disturbed, and apart by the offset when
 // the two fall into different modes.
 func (n Noise) logPair(u, gap float64) float64 {
-	v := 2*n.SD*n.SD + n.Rate*math.Abs(gap)
+	v := n.ofPair(gap)
 	one := func(u float64) float64 {
-		return belief.LogAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+dirtyMean*dirtyMean))
+		return belief.LogAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+n.dirt()*n.dirt()))
 	}
 	if !n.Modes() {
 		return one(u)
@@ -101,6 +123,18 @@ func (n Noise) logPair(u, gap float64) float64 {
 	return belief.LogSum([]float64{
 		math.Log(1-2*apart) + one(u), math.Log(apart) + one(u-n.Mode), math.Log(apart) + one(u+n.Mode),
 	})
+}
+
+// ofPair is the variance of the difference of two launches of equal level.
+func (n Noise) ofPair(gap float64) float64 { return 2*n.SD*n.SD + n.Rate*math.Abs(gap) }
+
+// logJump is logPair where every second difference is a jump of a size, or of about this size.
+func (n Noise) logJump(u, gap, size float64) float64 {
+	v := n.ofPair(gap)
+	jump := func(u float64) float64 {
+		return math.Log(0.125) + belief.LogAdd(logNormal(u, v), logNormal(u, v+size*size/4))
+	}
+	return belief.LogSum([]float64{math.Log(0.5) + n.logPair(u, gap), jump(u - size), jump(u + size)})
 }
 
 // normalMAD turns the median absolute deviation of normal values into their standard deviation.

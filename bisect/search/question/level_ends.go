@@ -3,6 +3,7 @@ package question
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -113,13 +114,21 @@ func deviceOf(r *search.Run, pair int) int {
 	return all[pair%len(all)]
 }
 
-// launches launches both ends n times, in turning order.
+// turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
+// steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
+// what disturbs launches at regular times falls on both sides.
+func turned(pair int) bool {
+	n := uint(pair/2) + 2 // the sequence begins with three equal terms
+	return (bits.OnesCount(n&(n>>1))+pair)%2 == 1
+}
+
+// launches launches both ends n times.
 func (s *stage) launches(n int) error {
 	ends := []int{belief.GoodEnd, s.r.Span.Bad()}
 	var order []int
 	var next []search.Wanted
 	for k := range n {
-		if order = append(order, ends...); (s.pairs+k)%2 == 1 {
+		if order = append(order, ends...); turned(s.pairs + k) {
 			slices.Reverse(order[len(order)-2:])
 		}
 	}

@@ -56,7 +56,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 			return false, err
 		}
 		rounds = append(rounds, c)
-		if call := c.test.Decided(m.Noise(), v.alpha()); c.lost == "" && call < 1 {
+		if call := v.call(m, c); c.lost == "" && call < 1 {
 			verdict = call
 			break
 		}
@@ -96,18 +96,17 @@ func (v *levelProof) begun() {
 	v.r.Contradicted("fresh launches contradicted the search: searching again from clean builds")
 }
 
-// fight launches culprit and parent side by side, in turning order, until the claim is decided. The
-// launches inform the belief as well.
+// fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well.
 func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	announced := 0
-	for made := 0; c.test.Pairs() < maxConfirm && (made < announced || c.test.Decided(m.Noise(), v.alpha()) == 0) && v.r.Over() == ""; made++ {
+	for made := 0; c.test.Pairs() < maxConfirm && (made < announced || v.call(m, c) == 0) && v.r.Over() == ""; made++ {
 		if made == announced {
-			announced += v.announce(m, c)
+			announced += v.announce(m, c, made)
 		}
 		var y, at [2]float64
 		for k := range 2 {
 			side := k
-			if c.test.Pairs()%2 == 1 {
+			if turned(made) {
 				side = 1 - k
 			}
 			l, ok, err := v.launchSide(m, c, side == 1)
@@ -128,15 +127,21 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	return nil
 }
 
-// announce announces the next pairs of a contest, as many as are probably needed, and returns their number.
-func (v *levelProof) announce(m *levels.Belief, c *contest) int {
+// call is what a contest says so far, see [levels.StepTest.Decided].
+func (v *levelProof) call(m *levels.Belief, c *contest) int {
+	c.test.Beside(m)
+	return c.test.Decided(m.Noise(), v.alpha())
+}
+
+// announce announces the next pairs of a contest after those made, as many as are probably needed, and returns their number.
+func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	_, noise := m.MidLaunch(c.test.Step)
 	need := math.Ceil(planOf(v.r, m).pairs(c.test.Step, noise))
 	n := atOnce(v.r, max(levels.MinPairs, int(min(maxConfirm, need))-c.test.Pairs()))
 	var next []search.Wanted
 	for k := range 2 * n {
 		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: deviceOf(v.r, c.test.Pairs()+k/2)}
-		if k%4 == 1 || k%4 == 2 { // in turning order
+		if (k%2 == 1) != turned(made+k/2) {
 			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
 		}
 		next = append(next, w)
