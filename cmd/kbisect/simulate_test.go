@@ -24,9 +24,12 @@ func specFile(t *testing.T, text string) *repo {
 
 const quickSpec = `{"preset":"quiet","commits":32,"step_log":0.1,"trials":9,"rules":["kbisect","fixed1"]}`
 
-// Options may stand before or after the specification, and the table holds a row for every rule.
+// Options may stand before or after the specification, and the table holds a row for every rule. Searches are played side by
+// side here under the race detector.
 func TestSimulateTable(t *testing.T) {
+	t.Parallel()
 	r := specFile(t, quickSpec)
+	r.watched = true
 	for _, args := range [][]string{
 		{"simulate", "--trials", "5", "spec.json"}, {"simulate", "spec.json", "--trials", "5"}, {"simulate", "spec.json", "--trials=5"},
 	} {

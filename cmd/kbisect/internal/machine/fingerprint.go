@@ -44,10 +44,14 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 		dirs = append(dirs, filepath.SplitList(value[list])...)
 	}
 	dirs = append(dirs, "/usr/local/lib", "/usr/local/include", "/usr/local/cuda", value["CUDA_HOME"], value["CUDA_PATH"])
-	for _, dir := range slices.Compact(slices.Sorted(slices.Values(dirs))) {
-		if filepath.IsAbs(dir) { // others are the candidate's
-			f.list(dir, func(string) bool { return true })
+	var all []string
+	for _, dir := range dirs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(dir) { // others are the candidate's; /bin is often /usr/bin
+			all = append(all, real)
 		}
+	}
+	for _, dir := range slices.Compact(slices.Sorted(slices.Values(all))) {
+		f.list(dir, func(string) bool { return true })
 	}
 	for _, dir := range pythonPackages(value["HOME"], filepath.SplitList(value["PATH"])) {
 		f.list(dir, func(name string) bool { // what is imported leaves bytecode beside them
