@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -25,7 +26,11 @@ func (s *Session) remember() error {
 		return &bisect.InfraError{What: "reading the store", Err: err}
 	}
 	known := map[bisect.TrialID][]bisect.Outcome{}
+	lame := endedAtGoodEnd(s.Record.Status, s.stored)
 	for _, l := range s.stored {
+		if lame && (l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad) {
+			continue // what may have failed for something else, and has been put right since, is tested again
+		}
 		known[l.ID()] = append(known[l.ID()], l.Outcome)
 		learn(s, bisect.Request{
 			Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth, Timing: l.Outcome.Timed, BuildOnly: s.Policy.Judge.Builds,
@@ -41,6 +46,13 @@ func (s *Session) remember() error {
 	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Used: func(r bisect.Request, o bisect.Outcome) { use(s, r, o) }}
 	s.Memory = s.Ledger
 	return nil
+}
+
+// endedAtGoodEnd reports that a session came to its end since its good end never did well.
+func endedAtGoodEnd(status string, kept []report.Launch) bool {
+	return (status == store.NoDifference || status == store.Inconclusive) && !slices.ContainsFunc(kept, func(l report.Launch) bool {
+		return l.Purpose == bisect.EndGood && l.Outcome.Class == bisect.OK
+	})
 }
 
 // TakeOver takes in a launch of another session that answers a request. What it taught then it teaches now. Beside other
