@@ -149,11 +149,14 @@ func (l Ledger) PhaseCosts() []PhaseCost {
 	return all
 }
 
+// mostPhases bounds what tables show of phases, whose names programs choose.
+const mostPhases = 256
+
 // MergePhases adds the phases of a launch to those of others, in an order: a new one comes after the phase
-// before it, if that is known, else before the next one.
+// before it, if that is known, else before the next one. Beyond a bound it leaves them out.
 func MergePhases(order []string, launch []bisect.PhaseTime) []string {
 	for k, p := range launch {
-		if slices.Contains(order, p.Name) {
+		if slices.Contains(order, p.Name) || len(order) >= mostPhases {
 			continue
 		}
 		at := len(order)

@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,6 +24,12 @@ func TestMergePhases(t *testing.T) {
 	}
 	if got := strings.Join(order, " "); got != "build first load import compile warmup capture measure teardown" {
 		t.Error(got)
+	}
+	for i := range 1000 { // by a hostile program
+		order = report.MergePhases(order, []bisect.PhaseTime{{Name: fmt.Sprint("p", i)}})
+	}
+	if len(order) != 256 || order[0] != "build" {
+		t.Errorf("%d phases, %s first", len(order), order[0])
 	}
 }
 

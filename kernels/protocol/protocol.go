@@ -35,8 +35,8 @@ const teardown = "teardown"
 const (
 	MaxValues = 1 << 13 // samples of one trial; each is a row of the store
 	MaxSeries = 4096
-	maxPhases = 4096 // names
-	maxDepth  = 256  // nested spans
+	maxPhases = 256 // names
+	maxDepth  = 256 // nested spans
 )
 
 // Line takes one line, without its line break, that arrived `at` after the start of the

@@ -5,12 +5,36 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Two that remove the same tree do not get into each other's way.
+func TestRemoveAllTogether(t *testing.T) {
+	for range 5 {
+		dir := filepath.Join(t.TempDir(), "tree")
+		for i := range 60 {
+			deep := filepath.Join(dir, strconv.Itoa(i%7), strconv.Itoa(i), "d")
+			if err := errors.Join(os.MkdirAll(deep, 0o777), os.WriteFile(filepath.Join(deep, "f"), nil, 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var both sync.WaitGroup
+		var errs [4]error
+		for i := range errs {
+			both.Go(func() { errs[i] = RemoveAll(t.Context(), dir) })
+		}
+		both.Wait()
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) || errors.Join(errs[:]...) != nil {
+			t.Errorf("%v, %v", err, errs)
+		}
+	}
+}
 
 // What a program can do to its folder does not keep it from being removed, and nothing outside goes with it.
 func TestRemoveAll(t *testing.T) {

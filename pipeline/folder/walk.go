@@ -156,7 +156,12 @@ func walk(ctx context.Context, at int, top string, enter func(at int, name strin
 		if n := len(here.within); n > 0 {
 			next := place{}
 			name := here.within[n-1]
-			if err := allowed(here.fd, name, func() (err error) { next.fd, err = descend(here.fd, name, unix.O_PATH); return err }); err != nil {
+			err := allowed(here.fd, name, func() (err error) { next.fd, err = descend(here.fd, name, unix.O_PATH); return err })
+			if err == unix.ENOENT { // somebody else removes it as well
+				here.within = here.within[:n-1]
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			if len(above) > 0 {
@@ -166,14 +171,14 @@ func walk(ctx context.Context, at int, top string, enter func(at int, name strin
 			if err := unix.Fstat(here.fd, &here.st); err != nil {
 				return err
 			}
-			err := list(ctx, here.fd, func(at int, name string) error {
+			err = list(ctx, here.fd, func(at int, name string) error {
 				isDir, err := enter(at, name)
 				if isDir {
 					here.within = append(here.within, name)
 				}
 				return err
 			})
-			if err != nil {
+			if except(err, unix.ENOENT) != nil {
 				return err
 			}
 			continue

@@ -98,13 +98,13 @@ func (w *Workspace) Open(o Opening) error {
 	if w.export != nil {
 		return nil
 	}
-	failed := func(err error) error { return &bisect.InfraError{What: "making the workspace " + w.Dir, Err: err} }
-	if err := os.MkdirAll(w.Dir, 0o777); err != nil {
-		return failed(err)
+	err := os.MkdirAll(w.Dir, 0o777)
+	var export *source.Export
+	if err == nil {
+		export, err = o.Repo.Export(w.root.ctx, w.Dir)
 	}
-	export, err := o.Repo.Export(w.root.ctx, w.Dir)
 	if err != nil {
-		return failed(err)
+		return w.fault("making the workspace "+w.Dir, err)
 	}
 	export.Paths, export.Keep = o.Paths, o.Keep
 	if o.Linked {
@@ -144,10 +144,18 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 	case ctx.Err() != nil:
 		return stats, ctx.Err()
 	}
+	return stats, w.fault("exporting commit "+bisect.ShortID(commit)+" to "+w.Dir, err)
+}
+
+// fault is an error of the machine at work in the folder; what is not there any more was removed, as the job's lock soon is.
+func (w *Workspace) fault(what string, err error) error {
 	if lost := w.CheckFolder(); lost != nil {
-		return stats, lost
+		return lost
 	}
-	return stats, &bisect.InfraError{What: "exporting commit " + bisect.ShortID(commit) + " to " + w.Dir, Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		return w.root.removed(err)
+	}
+	return &bisect.InfraError{What: what, Err: err}
 }
 
 // repoGone is an error where the repository was moved or removed since the workspace was opened.
@@ -198,7 +206,7 @@ func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.H
 // RunBy is [Workspace.Run] of a process that run runs.
 func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
 	if err := errors.Join(os.MkdirAll(w.Tmp, 0o777), os.MkdirAll(w.Caches.Dir, 0o777)); err != nil {
-		return proc.Result{}, err
+		return proc.Result{}, w.fault("making the folder "+w.Tmp, err)
 	}
 	box, err := w.sandbox()
 	if err != nil {
@@ -241,7 +249,7 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 	box.Write = slices.Concat(box.Write, []string{w.Dir, w.Tmp, w.Caches.Dir, w.Caches.Python}, w.tools)
 	for _, dir := range box.Write {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, &bisect.InfraError{What: "making the folder " + dir, Err: err}
+			return nil, w.fault("making the folder "+dir, err)
 		}
 	}
 	return &box, nil
@@ -330,7 +338,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
 	if err := errors.Join(w.root.remove(dir), os.MkdirAll(dir, 0o777)); err != nil {
-		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
+		return "", w.fault("making the folder "+dir, err)
 	}
 	if !slices.Contains(w.tools, dir) {
 		w.tools = append(w.tools, dir)
@@ -341,7 +349,7 @@ func (w *Workspace) Scratch(name string) (string, error) {
 // ClearCaches removes the caches of the launches.
 func (w *Workspace) ClearCaches() error {
 	if err := w.Caches.clear(w.root); err != nil {
-		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
+		return w.fault("clearing the caches of "+w.Name, err)
 	}
 	return nil
 }

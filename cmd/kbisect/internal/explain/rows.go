@@ -104,9 +104,9 @@ func (x *explainer) phaseRows() (rows []figures.Row) {
 		r := figures.Texts(groupPhases, "", "a launch ends", figures.SortNone, ea, eb)
 		rows = append(rows, r)
 	}
-	whole := max(longest(a), longest(b))
+	whole, timesA, timesB := max(longest(a), longest(b)), session.PhaseTimes(a), session.PhaseTimes(b)
 	add := func(name string, of func(report.PhaseTimes) report.Summary, phase string) {
-		sa, sb := PhaseOf(a, phase, of), PhaseOf(b, phase, of)
+		sa, sb := PhaseOf(timesA, phase, of), PhaseOf(timesB, phase, of)
 		r := figures.Numbers(groupPhases, "", name, "s", figures.SortPhase, float64(sa.Median), float64(sb.Median))
 		r.Key, r.Noise = true, max(phaseNoise, wide(sa), wide(sb))
 		if name == phase {
@@ -146,10 +146,10 @@ func PhasesOf(a, b []bisect.Outcome) (names []string) {
 	return names
 }
 
-// PhaseOf summarizes one phase of some launches, in seconds; of selects with empty or warm caches. A phase that never
-// ran has no launches in its summary.
-func PhaseOf(all []bisect.Outcome, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
-	for _, p := range session.PhaseTimes(all) {
+// PhaseOf is the summary of one phase, in seconds; of selects with empty or warm caches. A phase that never
+// ran has no launches in it.
+func PhaseOf(all []report.PhaseTimes, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
+	for _, p := range all {
 		if p.Phase == phase {
 			return of(p)
 		}

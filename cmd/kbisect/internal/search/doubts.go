@@ -144,9 +144,10 @@ func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (o
 			}
 		}
 	}
+	inGood, inBad := session.PhaseTimes(ends[0]), session.PhaseTimes(ends[1])
 	for _, name := range explain.PhasesOf(ends[0], ends[1]) {
 		times := func(p report.PhaseTimes) report.Summary { return p.Times }
-		good, bad := explain.PhaseOf(ends[0], name, times), explain.PhaseOf(ends[1], name, times)
+		good, bad := explain.PhaseOf(inGood, name, times), explain.PhaseOf(inBad, name, times)
 		if name == "build" || good.N < least || bad.N < least || bad.Min <= good.Max || bad.Median < share*good.Median || bad.Median < good.Median+seconds {
 			continue
 		}
