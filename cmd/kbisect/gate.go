@@ -34,7 +34,6 @@ func gateCommand() *cli.Command {
 			&cli.StringFlag{Name: "cannot-tell", Usage: "if there is no verdict, `fail` (exit 3) or pass (exit 0, with a warning)", Value: "fail"},
 			&cli.StringFlag{Name: "junit", Usage: "write a JUnit report to `FILE`"},
 			&cli.StringFlag{Name: "sarif", Usage: "write a SARIF log to `FILE`"},
-			&cli.StringFlag{Name: "benchmark", Usage: "write HEAD's numbers to `FILE` for github-action-benchmark"},
 		),
 		Action: gateAction,
 	}
@@ -61,7 +60,7 @@ func gateAction(c *cli.Context) error {
 
 // readGateFiles are the files that were asked for, and those that a job of GitHub names in its environment.
 func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
-	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif"), Benchmark: c.String("benchmark")}
+	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
 		f.GitHub, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
 	}

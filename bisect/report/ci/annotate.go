@@ -1,5 +1,5 @@
-// Package ci writes a gate in the formats that CI systems read: JUnit, SARIF, annotations and outputs of a GitHub
-// job, and the files of github-action-benchmark. Each is made from the document of the gate alone.
+// Package ci writes a gate in the formats that CI systems read: JUnit, SARIF, and the annotations and outputs of a
+// GitHub job. Each is made from the document of the gate alone.
 package ci
 
 import (

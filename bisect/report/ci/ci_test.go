@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -169,39 +168,6 @@ func TestAnnotation(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(ci.Outputs(g), "\n"), "\n")
 		if len(lines) != 3 || lines[0] != "result="+strings.Replace(g.Result, "infra", "error", 1) || !strings.HasPrefix(lines[1], "ratio=") || !strings.HasPrefix(lines[2], "culprit=") {
 			t.Errorf("%s: %q", name, lines)
-		}
-	}
-}
-
-// TestBenchmarks checks what github-action-benchmark reads.
-func TestBenchmarks(t *testing.T) {
-	rate := samples.Contrast(report.GatePass, "", 1)
-	rate.Metric, rate.Unit, rate.Higher = "rate", "B/s", true
-	wall := samples.Contrast(report.GatePass, "", 1)
-	wall.Metric = "wall"
-	unknown := samples.Contrast(report.GateOpen, "n9", 1)
-	unknown.B.Median = report.Number(math.NaN())
-	smaller, bigger := ci.Benchmarks(samples.Gate(report.GatePass, 0, samples.Contrast(report.GatePass, "n1", 1.5), rate, wall, unknown))
-	if len(smaller) != 2 || len(bigger) != 1 || smaller[0].Name != "time of n1" || smaller[0].Unit != "us" || math.Abs(smaller[0].Value-45) > 1e-9 || smaller[1].Unit != "s" || bigger[0].Unit != "B/s" {
-		t.Errorf("%+v %+v", smaller, bigger)
-	}
-	for name, g := range samples.Gates() {
-		smaller, bigger := ci.Benchmarks(g)
-		for _, list := range [][]ci.Benchmark{smaller, bigger} {
-			var out bytes.Buffer
-			if err := report.WriteJSON(&out, list); err != nil {
-				t.Fatal(err)
-			}
-			var got []map[string]any
-			if err := json.Unmarshal(out.Bytes(), &got); err != nil || got == nil {
-				t.Fatalf("%s: %v in %s", name, err, out.String())
-			}
-			for _, b := range got {
-				_, number := b["value"].(float64)
-				if name, ok := b["name"].(string); !ok || name == "" || !number || b["unit"] == nil {
-					t.Errorf("%v", b)
-				}
-			}
 		}
 	}
 }

@@ -20,9 +20,9 @@ import (
 
 // Files are the paths of the files that a gate writes; "" stands for none.
 type Files struct {
-	JUnit, Markdown, HTML, SARIF, Benchmark string
-	GitHub                                  bool   // print an annotation
-	Summary, Outputs                        string // files of a GitHub job; both are appended to
+	JUnit, Markdown, HTML, SARIF string
+	GitHub                       bool   // print an annotation
+	Summary, Outputs             string // files of a GitHub job; both are appended to
 }
 
 // mostSummary is the size at which GitHub drops a step summary, in bytes.
@@ -30,7 +30,7 @@ const mostSummary = 1 << 20
 
 // check refuses paths that could not be written: before the launches, not after them.
 func (f Files) check() error {
-	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}, {"benchmark", f.Benchmark}} {
+	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}} {
 		if x.file == "" {
 			continue
 		}
@@ -67,16 +67,6 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 	put(f.SARIF, func(w io.Writer) error { return ci.SARIF(w, g, version) })
 	put(f.Markdown, func(w io.Writer) error { return render.Markdown(w, p, mostSummary) })
 	put(f.HTML, func(w io.Writer) error { return render.HTML(w, p) })
-	smaller, bigger := ci.Benchmarks(g)
-	switch {
-	case len(bigger) == 0:
-		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
-	case len(smaller) == 0:
-		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, bigger) })
-	default:
-		put(f.Benchmark, func(w io.Writer) error { return report.WriteJSON(w, smaller) })
-		put(biggerFile(f.Benchmark), func(w io.Writer) error { return report.WriteJSON(w, bigger) })
-	}
 	if f.GitHub {
 		f.tellGitHub(g, p, ui)
 	}
@@ -92,17 +82,7 @@ func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	if err == nil || code == exit.Interrupted {
 		return
 	}
-	f.Benchmark = "" // it has no numbers
 	f.write(report.FailedGate(err, wording.Headline(err.Error()), code), report.Ledger{}, ui, version)
-}
-
-// biggerFile is a second file, for metrics where higher is better: github-action-benchmark takes one direction a file.
-func biggerFile(file string) string {
-	if file == "" {
-		return ""
-	}
-	ext := filepath.Ext(file)
-	return strings.TrimSuffix(file, ext) + "-bigger" + ext
 }
 
 // tellGitHub writes the annotation, step summary and outputs of a job. Errors are warnings: they do not change the result.

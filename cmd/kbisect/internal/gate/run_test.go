@@ -247,7 +247,7 @@ func TestGateFiles(t *testing.T) {
 	asked := func(b *branch) *Files {
 		f := &b.options.Files
 		in := func(name string) string { return filepath.Join(b.dir, name) }
-		*f = Files{JUnit: in("j.xml"), Markdown: in("m.md"), HTML: in("h.html"), SARIF: in("s.sarif"), Benchmark: in("b.json"), GitHub: true, Summary: in("summary"), Outputs: in("outputs")}
+		*f = Files{JUnit: in("j.xml"), Markdown: in("m.md"), HTML: in("h.html"), SARIF: in("s.sarif"), GitHub: true, Summary: in("summary"), Outputs: in("outputs")}
 		return f
 	}
 	read := func(file string) string {
@@ -262,7 +262,7 @@ func TestGateFiles(t *testing.T) {
 	if _, code := b.run(t); code != exit.Regression {
 		t.Fatalf("exit %d", code)
 	}
-	for file, want := range map[string]string{f.JUnit: "<testsuite", f.Markdown: "Regression: ", f.HTML: "<html", f.SARIF: `"2.1.0"`, f.Benchmark: `"name": "time"`, f.Summary: "earlier\n", f.Outputs: "result=regression"} {
+	for file, want := range map[string]string{f.JUnit: "<testsuite", f.Markdown: "Regression: ", f.HTML: "<html", f.SARIF: `"2.1.0"`, f.Summary: "earlier\n", f.Outputs: "result=regression"} {
 		if text := read(file); !strings.Contains(text, want) {
 			t.Errorf("%s has no %q:\n%.300s", filepath.Base(file), want, text)
 		}
@@ -292,8 +292,8 @@ func TestGateFiles(t *testing.T) {
 	if g, code := broken.run(t); g != nil || code != exit.UsageError {
 		t.Errorf("exit %d, %+v", code, g)
 	}
-	if text := read(f.JUnit); !strings.Contains(text, "nosuch") || read(f.Benchmark) != "" {
-		t.Errorf("JUnit of an error: %s; benchmark %q", text, read(f.Benchmark))
+	if text := read(f.JUnit); !strings.Contains(text, "nosuch") {
+		t.Errorf("JUnit of an error: %s", text)
 	}
 }
 
@@ -313,14 +313,6 @@ func TestFullStepSummary(t *testing.T) {
 	for _, want := range []string{"the step summary is full", "the outputs of the step could not be written"} {
 		if !strings.Contains(b.shown.String(), want) {
 			t.Errorf("no %q in %s", want, b.shown.String())
-		}
-	}
-}
-
-func TestBiggerFile(t *testing.T) {
-	for file, want := range map[string]string{"": "", "b.json": "b-bigger.json", "out/b": "out/b-bigger", "a.b/c.json": "a.b/c-bigger.json"} {
-		if got := biggerFile(file); got != want {
-			t.Errorf("%q: %q, want %q", file, got, want)
 		}
 	}
 }
