@@ -2,7 +2,6 @@ package find
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -37,9 +36,6 @@ type SetOracle struct {
 
 // Ends is what the two ends have shown, once both were tested.
 func (o *SetOracle) Ends() bisect.Ends { return o.ends }
-
-// Turned reports that nothing on shows the complaint: the ends are the wrong way round.
-func (o *SetOracle) Turned() bool { return o.outcome.Failed() }
 
 // mostSetPairs bounds the launches by which a set is told slow or not.
 const mostSetPairs = 40
@@ -100,9 +96,6 @@ func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result
 func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	g := o.outcome
 	e := question.ReadEnds(o.Options, g, x)
-	if !e.Differ && g.Failed() && x.Class == bisect.OK { // the ends are the wrong way round
-		e = question.ReadComplaint(o.Options, g)
-	}
 	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
 		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
 	}
@@ -112,7 +105,7 @@ func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	o.ends, o.q.Complaint = e, e.Complaint
 	out := o.result(x)
 	if !e.Differ && x.Failed() && !g.Failed() {
-		out.Answer, out.Why = sets.Unjudged, e.Why
+		out.Answer = sets.Unjudged
 	}
 	return out
 }
@@ -140,7 +133,7 @@ func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Re
 	if e.Differ {
 		o.level, o.slow = q, run.Belief.(*levels.Belief)
 		step, _ := o.slow.Step()
-		out.Answer, out.Class, out.Why, out.Slow = sets.Fail, bisect.Slow, e.Why, math.Exp(step)
+		out.Answer, out.Class, out.Slow = sets.Fail, bisect.Slow, math.Exp(step)
 	}
 	return out, nil
 }
@@ -155,7 +148,7 @@ func (s parsed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 
 // result reads one outcome against the complaint.
 func (o *SetOracle) result(x bisect.Outcome) sets.Result {
-	r := sets.Result{Seconds: x.Wall, Class: x.Class, Phase: x.Phase, Early: x.Early, Why: x.Describe()}
+	r := sets.Result{Seconds: x.Wall, Class: x.Class, Phase: x.Phase, Early: x.Early}
 	if x.Built {
 		r.Seconds += x.Build
 	}
@@ -205,7 +198,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			}
 			out.Seconds += x.Wall
 			if side == 1 && x.Class != bisect.OK {
-				out.Answer, out.Class, out.Phase, out.Why = sets.Unjudged, x.Class, x.Phase, x.Describe()
+				out.Answer, out.Class, out.Phase = sets.Unjudged, x.Class, x.Phase
 				return out, nil
 			}
 			l, a := o.level.Read(x)
@@ -219,7 +212,6 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	}
 	out.Launches = test.Pairs()
 	out.Class, out.Slow = bisect.OK, math.Exp(test.Median())
-	out.Why = fmt.Sprintf("%s %.4f times the good end's, %d pairs", o.level.Channel.Name(), out.Slow, test.Pairs())
 	switch test.Decided(noise, alpha) {
 	case 1:
 		out.Answer, out.Class = sets.Fail, bisect.Slow

@@ -22,10 +22,6 @@ type Sets struct {
 	Levels map[string]float64               // of timed sets, by key: the median of the metric
 
 	Setting func(sets.Set) *Setting // what makes a program run with a set of flags; nil for hunks
-
-	Off       bool                             // guilty sets are of what is turned off
-	WordsOff  func(sets.Set) string            // such a set for people
-	AssignOff func(sets.Set) map[string]string // its flags at their base; nil for hunks
 }
 
 // Hunk is a part of a difference, as a report shows it.
@@ -190,9 +186,6 @@ func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 // caused says what a guilty set does.
 func (s *Sets) caused(g sets.Guilty) string {
 	name, verb := s.Words(g.Atoms), "together cause"
-	if s.Off {
-		name = s.WordsOff(g.Atoms)
-	}
 	if g.Atoms.Len() == 1 || s.Assign != nil && len(s.Assign(g.Atoms)) == 1 {
 		verb = "causes"
 	}
@@ -225,23 +218,11 @@ func (s *Sets) assignment(x sets.Set, roles []sets.Member) Assignment {
 // Guilty lists the hunks of a guilty set with their roles.
 func (s *Sets) Guilty(g sets.Guilty) []Hunk { return s.assignment(g.Atoms, g.Roles()).Hunks }
 
-// blamed is a guilty set; where guilty is what is turned off, its flags at their base.
-func (s *Sets) blamed(g sets.Guilty) Assignment {
-	a := s.assignment(g.Atoms, g.Roles())
-	if s.Off {
-		a.name = s.WordsOff(g.Atoms)
-		if s.AssignOff != nil {
-			a.Assign = s.AssignOff(g.Atoms)
-		}
-	}
-	return a
-}
-
 // addSets fills in the part of the document that a search over sets has found.
 func (d *Search) addSets(s *Sets) {
 	d.Complete = s.Complete
 	for _, g := range s.Minimal {
-		m := MinimalSet{Assignment: s.blamed(g), Class: g.Class, Phase: text(g.Phase), Certified: g.Verified, Culprits: []string{}, Carriers: []string{}, Steps: []string{}, Others: []ValueAnswer{}}
+		m := MinimalSet{Assignment: s.assignment(g.Atoms, g.Roles()), Class: g.Class, Phase: text(g.Phase), Certified: g.Verified, Culprits: []string{}, Carriers: []string{}, Steps: []string{}, Others: []ValueAnswer{}}
 		for _, x := range g.Roles() {
 			to := &m.Culprits
 			if x.Role == sets.Carrier {

@@ -39,14 +39,6 @@ func flagSets(t *testing.T) *report.Sets {
 	}
 	return &report.Sets{
 		Finding: sets.Finding{Space: space, Result: bisect.Found}, Words: named, Assign: assign,
-		WordsOff: func(x sets.Set) string { return "without " + named(x) },
-		AssignOff: func(x sets.Set) map[string]string {
-			out := assign(x)
-			for k := range out {
-				out[k] = "off"
-			}
-			return out
-		},
 	}
 }
 
@@ -76,7 +68,6 @@ func TestHeadlineOfSets(t *testing.T) {
 		{"two flags, not verified", bisect.Found, func(s *report.Sets) { s.Minimal = []sets.Guilty{two} }, "", "fp8=on graph=on together cause a timeout in warmup (not verified)"},
 		{"two sets", bisect.Found, func(s *report.Sets) { s.Minimal = []sets.Guilty{one, two} }, "", "graph=on causes a timeout in warmup; 1 more minimal set"},
 		{"three sets", bisect.Found, func(s *report.Sets) { s.Minimal = []sets.Guilty{one, two, two} }, "", "graph=on causes a timeout in warmup; 2 more minimal sets"},
-		{"what is off is guilty", bisect.Found, func(s *report.Sets) { s.Minimal, s.Off = []sets.Guilty{one}, true }, "", "without graph=on causes a timeout in warmup"},
 		{"two values of one flag", bisect.Found, func(s *report.Sets) {
 			s.Minimal = []sets.Guilty{guilty(true, sets.Member{Atom: 1, Role: sets.Carrier}, sets.Member{Atom: 2, Role: sets.Culprit})}
 		}, "", "level=2 causes a timeout in warmup"},
@@ -132,10 +123,6 @@ func TestMinimalSets(t *testing.T) {
 	if x := d.Tests; len(x) != 2 || x[0].Name() != "graph=on" || x[0].Phase != nil || !x[1].Inferred || report.Text(x[1].Phase) != "warmup" || x[1].Assign["level"] != "2" {
 		t.Errorf("%+v", x)
 	}
-	s.Off = true
-	if got := flagsDocument(s).MinimalSets[0].Assign; !maps.Equal(got, map[string]string{"graph": "off", "level": "off"}) {
-		t.Errorf("what is off is guilty: %v", got)
-	}
 }
 
 // A safe set has numbers only where it was timed, and null otherwise.
@@ -178,7 +165,7 @@ func TestHypotheses(t *testing.T) {
 // Hunks keep their place and text and get the role that the search gave them.
 func TestHunkSets(t *testing.T) {
 	s := flagSets(t)
-	s.Assign, s.AssignOff = nil, nil
+	s.Assign = nil
 	s.Hunks = []report.Hunk{{File: "a.cu", Start: 3, End: 9}, {File: "b.cu", Start: 7, End: 7, Old: true}, {File: "c.bin"}, {File: "d.cu", Start: 1, End: 2}}
 	g := guilty(true, sets.Member{Atom: 0, Role: sets.Culprit}, sets.Member{Atom: 1, Role: sets.Carrier})
 	s.Minimal = []sets.Guilty{g}

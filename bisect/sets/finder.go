@@ -315,9 +315,8 @@ func (f *finder) sure(set Set, doubt float64) (Answer, Result, error) {
 
 // describe reads off how a guilty set fails, at the full limit where that was seen.
 func (f *finder) describe(g *Guilty) {
-	whole := f.scope.on(g.Atoms)
 	for _, x := range f.tester.ledger {
-		if !x.Inferred && x.Answer == Fail && x.Set.Equal(whole) && (g.Class == "" || !x.Early) {
+		if !x.Inferred && x.Answer == Fail && x.Set.Equal(g.Atoms) && (g.Class == "" || !x.Early) {
 			g.Class, g.Phase = x.Class, x.Phase
 		}
 	}

@@ -72,7 +72,7 @@ func (k *keeper) confirm(s *Safe) error {
 // on is one of them. Sets whose intervals overlap are as fast as each other, and the more valuable wins.
 func (k *keeper) recommend(timed []Safe, progress func()) error {
 	for i := range timed {
-		effect, higher, err := k.time(k.tester.ctx, k.scope.on(timed[i].Atoms))
+		effect, higher, err := k.time(k.tester.ctx, timed[i].Atoms)
 		if err != nil {
 			return err
 		}

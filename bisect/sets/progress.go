@@ -27,8 +27,7 @@ type estimate struct {
 	found  *Finding
 	all    *enumeration
 	claims claims
-	timed  bool     // safe sets will be timed
-	inner  Progress // of a search within this one
+	timed  bool // safe sets will be timed
 }
 
 // now is the progress at this moment.
@@ -75,8 +74,6 @@ func (e *estimate) left() Progress {
 			}
 		}
 	}
-	out.Tests += e.inner.Tests
-	out.Seconds += e.inner.Seconds
 	return out
 }
 

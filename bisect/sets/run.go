@@ -66,8 +66,8 @@ func suspected(s *Space, claims []Claim) (*Space, error) {
 	return NewSpace(atoms)
 }
 
-// search makes the tests: the ends, claims alone, guilty and safe sets, all but the claims, what can be
-// kept, and what else is slow.
+// search makes the tests: the ends, claims alone, guilty and safe sets, all but the claims, and what can
+// be kept.
 func (r *run) search(s *Search) error {
 	if ok, err := (ends{r.tester, r.scope, r.found}).differ(); err != nil || !ok {
 		return err
@@ -91,13 +91,7 @@ func (r *run) search(s *Search) error {
 	if err := r.claims.testWithout(r.all); err != nil {
 		return err
 	}
-	if err := (&keeper{tester: r.tester, scope: r.scope, found: r.found, time: s.Time}).run(r.all, report); err != nil {
-		return err
-	}
-	if r.scope.reversed || r.scope.space.Len() != s.Space.Len() || len(r.found.Minimal) == 0 || r.found.Minimal[0].Class != bisect.Timeout {
-		return nil
-	}
-	return slowCauses{r.tester, r.scope, r.found}.run(func(p Progress) { left.inner = p })
+	return (&keeper{tester: r.tester, scope: r.scope, found: r.found, time: s.Time}).run(r.all, report)
 }
 
 // conclude fills in the rest of the finding, whatever ended the search.
@@ -122,9 +116,6 @@ func (r *run) conclude(err error) Finding {
 	} else {
 		f.NotExcluded = r.all.notExcluded()
 		r.claims.judge()
-	}
-	if len(f.Minimal) == 0 && f.Result != bisect.NoDifference {
-		f.Narrowed = r.tester.memory.smallest(r.scope.top)
 	}
 	return *f
 }
@@ -169,10 +160,9 @@ func (e ends) differ() (bool, error) {
 		e.found.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
 		return false, nil
 	case good.Answer == Fail:
-		if ok, err := e.turnRound(); err != nil || !ok {
-			return false, err
-		}
-		good, bad = bad, good
+		e.found.Result = bisect.NoDifference
+		e.found.warn("nothing on shows the complaint, and everything on does not\nhint: exchange the two ends")
+		return false, nil
 	}
 	e.tester.memory.settleEnd(Set{}, Pass)
 	e.tester.memory.settleEnd(e.scope.top, Fail)
@@ -226,27 +216,4 @@ func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
 			return res, nil
 		}
 	}
-}
-
-// turnRound goes on with the ends exchanged: it searches for atoms that fail when they are off.
-func (e ends) turnRound() (bool, error) {
-	for _, c := range e.scope.space.Conflicts() {
-		if c.In(e.scope.space.Whole()) {
-			e.found.warn("nothing on shows the complaint and everything on does not: this cannot be searched where changes exclude each other\nhint: exchange the two ends")
-			e.found.Result = bisect.Inconclusive
-			return false, nil
-		}
-	}
-	space, err := e.scope.space.Reversed()
-	if err != nil {
-		return false, err
-	}
-	e.scope.space, e.scope.reversed, e.found.Reversed = space, true, true
-	e.found.warn("the ends are the wrong way round: nothing on shows the complaint and everything on does not; the changes named below bring it when they are off")
-	old := e.tester.memory
-	e.tester.memory = newMemory(old.steady)
-	for _, x := range old.list {
-		e.tester.memory.add(e.scope.on(x.set), e.tester.ledger[x.row].Result, x.row)
-	}
-	return true, nil
 }

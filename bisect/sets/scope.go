@@ -12,21 +12,11 @@ import (
 // scope is what a search is about. It changes on the way: requirements are found out, and guilty atoms
 // are divided into their parts.
 type scope struct {
-	space    *Space // what may be on together
-	base     *Space // the same as it was given, with the parts: neither turned round nor with requirements found out
-	top      Set    // all changes
-	limited  bool   // the caller said what all changes are
-	reversed bool   // atoms are turned off: nothing on shows the complaint
-	words    func(Set) string
-}
-
-// on translates a set of the search into what is on, and back: they differ where the ends are the wrong
-// way round.
-func (s *scope) on(set Set) Set {
-	if s.reversed {
-		return s.top.Minus(set)
-	}
-	return set
+	space   *Space // what may be on together
+	base    *Space // the same as it was given, with the parts: without the requirements found out
+	top     Set    // all changes
+	limited bool   // the caller said what all changes are
+	words   func(Set) string
 }
 
 // universe is what seeds are taken from: all atoms, even where some exclude each other, unless the caller
@@ -43,7 +33,7 @@ func (s *scope) names(set Set) string {
 	switch {
 	case len(set) == 0:
 		return "nothing"
-	case s.words != nil && !s.reversed:
+	case s.words != nil:
 		return s.words(set)
 	}
 	var names []string

@@ -102,7 +102,7 @@ func search[T any](ctx context.Context, items []T, goal Goal, fails func(context
 	if err == nil {
 		err = f.Err
 	}
-	if f.Reversed {
+	if c := f.Counts; f.Result == bisect.NoDifference && c.Fail > 0 && c.Pass > 0 {
 		err = errors.New("it fails with no items and passes with all of them")
 	}
 	return f, pick, err

@@ -47,7 +47,7 @@ func (t *tester) prices(other Answer) odds.Prices {
 
 // launch makes one test. Full says that it may take the whole limit.
 func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
-	req := Request{Set: t.scope.on(set), Purpose: why, Full: full, Past: t.past, Chance: t.failing(set, why)}
+	req := Request{Set: set, Purpose: why, Full: full, Past: t.past, Chance: t.failing(set, why)}
 	key := string(why) + " " + req.Set.Key()
 	req.Nth = t.nth[key]
 	req.Clean = why == Verifying && req.Nth == 0 // later ones find it built
@@ -109,16 +109,16 @@ func (t *tester) recordInferred(set, from Set, a Answer, why Purpose) {
 		return
 	}
 	t.noted[key] = true
-	t.record(Test{Request: Request{Set: t.scope.on(set), Purpose: why}, Result: Result{Answer: a}, Inferred: true, From: t.scope.on(from)})
+	t.record(Test{Request: Request{Set: set, Purpose: why}, Result: Result{Answer: a}, Inferred: true})
 }
 
 // recall takes in what earlier searches have shown.
 func (t *tester) recall(known []Test) {
 	for _, x := range known {
-		if set := t.scope.on(x.Set); !x.Inferred && t.scope.space.Valid(set) {
+		if !x.Inferred && t.scope.space.Valid(x.Set) {
 			x.Purpose = recorded
 			t.ledger = append(t.ledger, x)
-			t.memory.add(set, x.Result, len(t.ledger)-1)
+			t.memory.add(x.Set, x.Result, len(t.ledger)-1)
 		}
 	}
 }

@@ -53,7 +53,6 @@ const (
 	masking      Purpose = "mask"
 	keeping      Purpose = "keep"
 	rating       Purpose = "rate"     // all changes, for how often what is guilty fails
-	slowness     Purpose = "slow"     // whether it is slow, where the complaint is a time-out
 	recorded     Purpose = "recorded" // known from an earlier search
 )
 
@@ -78,7 +77,6 @@ type Result struct {
 	Between  bool    // a pass that took longer than tests without Full are given: slow, no time-out
 	Launches int     // launches that were weighed together for the answer; 0 stands for 1
 	Slow     float64 // time as a multiple of that of nothing on; 0: unknown
-	Why      string
 }
 
 // Oracle tests sets. An error means that the machine is at fault, or that the search was interrupted;
@@ -92,7 +90,6 @@ type Test struct {
 	Request
 	Result
 	Inferred bool
-	From     Set // of an inferred answer: the set that showed it
 }
 
 // Role says what an atom does in a guilty set.
@@ -187,7 +184,6 @@ type Counts struct {
 // Finding is what a search concluded.
 type Finding struct {
 	Result      bisect.Result
-	Reversed    bool // nothing on shows the complaint: all sets of atoms below are of those turned off
 	Minimal     []Guilty
 	Slow        []Guilty // slow, but not the complaint
 	Safe        []Safe
@@ -196,7 +192,6 @@ type Finding struct {
 	Claims      []Judged
 	Complete    bool  // Minimal and Safe are proven to be all
 	NotExcluded []Set // what was not tested and may still show the complaint, the largest sets first
-	Narrowed    Set   // inconclusive: the smallest set that failed
 	Monotone    bool  // nothing was seen that speaks against it
 	Tests       []Test
 	Counts      Counts

@@ -301,16 +301,6 @@ func (f *Flags) Away(on lattice.Set) map[string]string {
 	return values
 }
 
-// Bases is the base of every flag that has an atom in a set.
-func (f *Flags) Bases(of lattice.Set) map[string]string {
-	out := map[string]string{}
-	for _, i := range of.And(lattice.First(len(f.atoms))).Atoms() {
-		g := f.flags[f.atoms[i].flag]
-		out[g.Name] = g.Values[0]
-	}
-	return out
-}
-
 // Words writes a set for people: the flags away from their base, in their order.
 func (f *Flags) Words(on lattice.Set) string {
 	return cmp.Or(f.join(f.Away(on), " "), "all flags at their base")

@@ -241,9 +241,6 @@ func TestParts(t *testing.T) {
 	if got := f.Text(one); got != "x=0,all=off,p=0,q=1" || f.Words(one) != "q=1" {
 		t.Errorf("one part: %s", got)
 	}
-	if d := f.Bases(one.Or(lattice.Of(atom["x: 0->1"]))); !maps.Equal(d, map[string]string{"q": "0", "x": "0"}) {
-		t.Errorf("bases %v", d)
-	}
 }
 
 // A search whose blamed value has parts names the part.

@@ -231,20 +231,6 @@ func (s *Space) Require(i, needed int) (*Space, error) {
 	return NewSpace(atoms)
 }
 
-// Reversed returns the space of turning atoms off: who is required must go after who requires it.
-func (s *Space) Reversed() (*Space, error) {
-	atoms := s.Atoms()
-	for i := range atoms {
-		atoms[i].Requires = nil
-	}
-	for i, a := range s.atoms {
-		for _, d := range a.Requires {
-			atoms[d].Requires = append(atoms[d].Requires, i)
-		}
-	}
-	return NewSpace(atoms)
-}
-
 // Expand returns the space in which parts stand in the place of atom i, behind the other atoms. Parts
 // require what i did, and what required i requires all of them. Atom i stays, off for good.
 func (s *Space) Expand(i int, parts []Atom) (*Space, error) {

@@ -158,27 +158,6 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// What is off in the reversed space is on in the space, and the other way round.
-func TestReversed(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := space(t, false)
-		r, err := s.Reversed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, set := range subsets(s.Len()) {
-			if closed(s, set) != closed(r, s.Whole().Minus(set)) {
-				t.Fatalf("%v is closed in one of them", set.Atoms())
-			}
-		}
-		for i := range s.Len() {
-			if !r.Needs(i).Equal(s.Users(i)) {
-				t.Fatalf("%d needs %v reversed, and is used by %v", i, r.Needs(i).Atoms(), s.Users(i).Atoms())
-			}
-		}
-	})
-}
-
 // A set in which all parts stand for their atom is as valid, and weighs as much.
 func TestExpand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

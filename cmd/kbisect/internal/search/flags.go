@@ -24,7 +24,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return bisect.Finding{}, err
 	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, off: flags.Bases, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
+		space: flags.Space, words: flags.Words, assign: flags.Away, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
 		base: "all flags at their base", sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
@@ -148,7 +148,7 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 	if len(best) == 0 {
 		return nil
 	}
-	effect, _, err := x.time(ctx, a, best, func() bool { return false }, x.found.Levels)
+	effect, _, err := x.time(ctx, a, best, x.found.Levels)
 	if err != nil || effect.Metric == "" {
 		return err
 	}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -26,7 +23,6 @@ type axis struct {
 	candidate func(sets.Set) (bisect.Candidate, error)
 	words     func(sets.Set) string
 	assign    func(sets.Set) map[string]string // nil for hunks
-	off       func(sets.Set) map[string]string // flags of a set at their base; nil for hunks
 	setting   func(sets.Set) *report.Setting   // likewise
 	hunks     func() []report.Hunk             // by atom; nil for flags
 	base      string                           // nothing on, in words
@@ -74,7 +70,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	levels := map[string]float64{}
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
-			return x.time(ctx, a, set, oracle.Turned, levels)
+			return x.time(ctx, a, set, levels)
 		}
 	}
 	stop := foresight{session: x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
@@ -98,9 +94,6 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
 	}
 	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels, Setting: a.setting}
-	if a.space = f.Space; f.Reversed {
-		reverse(&out, a)
-	}
 	if a.hunks != nil {
 		out.Hunks = a.hunks()
 	}
@@ -124,51 +117,14 @@ func (a axis) hint(e bisect.Ends) string {
 	return e.Check + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
-// reverse restates a finding whose ends were exchanged because everything off fails: the sets of such a search
-// hold what is off, and the report names what is on. The cause then is that flags are at their base.
-func reverse(out *report.Sets, a axis) {
-	top := a.space.Fit(a.space.Whole())
-	safe := func(x *sets.Safe) {
-		if x != nil {
-			x.Atoms = top.Minus(x.Atoms)
-		}
-	}
-	for i := range out.Safe {
-		safe(&out.Safe[i])
-	}
-	safe(out.Keep)
-	safe(out.Recommended)
-	for i := range out.NotExcluded {
-		out.NotExcluded[i] = top.Minus(out.NotExcluded[i])
-	}
-	out.Base = "everything on"
-	out.Off = true
-	out.WordsOff = func(s sets.Set) string { return a.words(s) + " left out" }
-	if a.off != nil {
-		out.WordsOff = func(s sets.Set) string {
-			var parts []string
-			off := a.off(s)
-			for _, name := range slices.Sorted(maps.Keys(off)) {
-				parts = append(parts, name+"="+off[name])
-			}
-			return strings.Join(parts, " ")
-		}
-		out.AssignOff = a.off
-	}
-}
-
 // time compares a safe set with nothing on, in alternating launches; higher says that more is better. Both medians go
 // into levels, by the key of their set. An effect without a metric says that nothing could be measured.
-func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, turned func() bool, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
+func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
-	reference := sets.Set(nil)
-	if turned() { // nothing on fails
-		reference = a.space.Fit(a.space.Whole())
-	}
-	if set.Equal(reference) {
+	if len(set) == 0 {
 		return none, false, nil
 	}
-	base, err := a.candidate(reference)
+	base, err := a.candidate(nil)
 	if err != nil {
 		return none, false, err
 	}
@@ -189,7 +145,7 @@ func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, turned func(
 			best = k
 		}
 	}
-	levels[set.Key()], levels[reference.Key()] = float64(best.B.Median), float64(best.A.Median)
+	levels[set.Key()], levels[sets.Set(nil).Key()] = float64(best.B.Median), float64(best.A.Median)
 	e = bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High, Higher: best.Metric.Higher}
 	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
 		return none, false, nil
