@@ -53,7 +53,7 @@ ranked_timeout: 1.0e+12
 		if d := cmp.Diff([]string{"FAST=1", "PLAIN"}, got.Defines); d != "" {
 			t.Error(d)
 		}
-		if got.Submission() != "submission.cu" || !got.Has("task.h") || got.Has("eval.py") || got.Path != filepath.Join(dir, "task.yml") {
+		if got.Submission() != "submission.cu" || !got.Has("task.h") || got.Has("eval.py") {
 			t.Errorf("%+v", got)
 		}
 		if got.TestLimit != time.Second/2 || got.BenchmarkLimit != DefaultLimit || got.RankedLimit != 7*24*time.Hour {

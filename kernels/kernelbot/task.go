@@ -19,7 +19,6 @@ import (
 
 // Task is a problem: the content of its task.yml and of the files that it names.
 type Task struct {
-	Path  string // of task.yml
 	Lang  string // py or cu
 	Files []File // the flat folder in which the problem runs
 
@@ -35,7 +34,6 @@ type Task struct {
 	Seed      *int64
 	MultiGPU  bool
 	World     int // multi-GPU: the largest number of devices that a case asks for
-	GPUs      []string
 	Warnings  []string
 }
 
@@ -113,7 +111,6 @@ func ReadTask(name string) (*Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, withHint(err))
 	}
-	task.Path = name
 	if err := task.load(filepath.Dir(name)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -133,7 +130,7 @@ func ParseTask(data []byte) (*Task, error) {
 	t := &Task{
 		Lang: raw.Lang, Main: raw.Config.Main, Sources: raw.Config.Sources, Includes: raw.Config.Includes,
 		TestLimit: limit(raw.TestTimeout), BenchmarkLimit: limit(raw.BenchmarkTimeout), RankedLimit: limit(raw.RankedTimeout),
-		RankingBy: raw.RankingBy, Seed: raw.Seed, MultiGPU: raw.MultiGPU, GPUs: raw.GPUs,
+		RankingBy: raw.RankingBy, Seed: raw.Seed, MultiGPU: raw.MultiGPU,
 		Tests: caseLines(raw.Tests), Benchmarks: caseLines(raw.Benchmarks),
 		World: max(worldSize(raw.Tests), worldSize(raw.Benchmarks)),
 	}

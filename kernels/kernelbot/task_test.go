@@ -49,7 +49,7 @@ func TestParseTask(t *testing.T) {
 		Tests:      []string{"world_size: 2; size: 1023; seed: 4242; mode: plain", "size: 1.5"},
 		Benchmarks: []string{"size: 1; seed: -3", "size: 2; flag: True"},
 		TestLimit:  DefaultLimit, BenchmarkLimit: DefaultLimit, RankedLimit: 90500 * time.Millisecond,
-		RankingBy: "last", Seed: &seed, MultiGPU: true, World: 2, GPUs: []string{"B200"},
+		RankingBy: "last", Seed: &seed, MultiGPU: true, World: 2,
 		Warnings: []string{
 			`1 case values are not plain words or integers (such as "size: 1.5"): a strict evaluation program rejects them with exit 113`,
 			`KernelBot ignores the key "colour"`,

@@ -68,7 +68,7 @@ func TestProtocolWords(t *testing.T) {
 	p.Line("check: fail another", at(2))
 	p.Line("skip: no such device function", at(3))
 	p.Line("infra: device lost", at(4))
-	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true, Checked: true, Case: "64", FailedIn: "check"}
+	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true, Case: "64", FailedIn: "check"}
 	if d := cmp.Diff(want, p.Said()); d != "" {
 		t.Error(d)
 	}

@@ -17,7 +17,6 @@ type results struct {
 	series   []bisect.Series
 	failed   string // reason of the first `check: fail`
 	failedIn string // phase of that check
-	checked  bool
 	skip     *string
 	infra    *string
 }
@@ -65,7 +64,6 @@ func (r *results) check(text, phase string) (ok bool) {
 	if verdict != "pass" && verdict != "fail" {
 		return false
 	}
-	r.checked = true
 	if verdict == "fail" && r.failed == "" {
 		r.failedIn = phase
 		r.failed = strings.TrimSpace(why)
@@ -108,14 +106,13 @@ type Said struct {
 	Infra, Skip, Wrong string // reasons
 	IsInfra, IsSkip    bool   // a reason may be empty
 	IsWrong            bool
-	Checked            bool   // a check was sent, passed or failed
 	Case               string // announced last; "" before the first
 	FailedIn           string // phase of the first failed check
 }
 
 // said is a copy for others; what was not reported is empty.
 func (r *results) said() Said {
-	s := Said{Wrong: r.failed, IsWrong: r.failed != "", Checked: r.checked, Case: r.caseName, FailedIn: r.failedIn}
+	s := Said{Wrong: r.failed, IsWrong: r.failed != "", Case: r.caseName, FailedIn: r.failedIn}
 	if r.infra != nil {
 		s.IsInfra, s.Infra = true, *r.infra
 	}

@@ -22,7 +22,7 @@ import (
 // goroutines, and other processes may use the same directory.
 type Cache struct {
 	dir     string
-	damaged atomic.Int64
+	damaged atomic.Int64 // entries found damaged and removed
 }
 
 // Stats describes the cache as a whole.
@@ -31,7 +31,6 @@ type Stats struct {
 	Entries int
 	Bytes   int64     // contents on disk, each counted once
 	Oldest  time.Time // the least recent use of an entry; zero without entries
-	Damaged int64     // entries found damaged and removed through this Cache
 }
 
 // Open opens the cache in dir and makes what is missing of it.
@@ -49,9 +48,6 @@ func Open(dir string) (*Cache, error) {
 	return c, nil
 }
 
-// Dir returns the cache's directory.
-func (c *Cache) Dir() string { return c.dir }
-
 // A TrimResult says what Trim removed.
 type TrimResult struct {
 	Entries int
@@ -60,7 +56,7 @@ type TrimResult struct {
 
 // Stats counts what the cache holds.
 func (c *Cache) Stats() (Stats, error) {
-	st := Stats{Dir: c.dir, Damaged: c.damaged.Load()}
+	st := Stats{Dir: c.dir}
 	err := files(filepath.Join(c.dir, "entries"), func(path string, fi fs.FileInfo) {
 		st.Entries++
 		if st.Oldest.IsZero() || fi.ModTime().Before(st.Oldest) {

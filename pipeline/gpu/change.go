@@ -9,16 +9,16 @@ import (
 
 // Change is what happened to a device between two readings.
 type Change struct {
-	Throttle       Counters  `json:"throttle,omitzero"`         // for how long the clocks were held down, by reason
-	Bits           Reasons   `json:"bits,omitempty"`            // the reasons seen in either reading
-	Foreign        []Process `json:"foreign,omitempty"`         // processes of others
-	ECCErrors      uint64    `json:"ecc_errors,omitempty"`      // uncorrected memory errors
-	RemapPending   bool      `json:"remap_pending,omitempty"`   // a row of memory went bad
-	RemapFailed    bool      `json:"remap_failed,omitempty"`    // a bad row could not be replaced, now or earlier
-	Lost           bool      `json:"lost,omitempty"`            // the device was lost in either reading
-	RecoveryAction string    `json:"recovery_action,omitempty"` // what the driver asks for, when it asks
-	Events         []Event   `json:"events,omitempty"`
-	Uncompared     []string  `json:"untold,omitempty"` // fields of Reading that could not be compared: one of the two lacks them
+	Throttle       Counters  // for how long the clocks were held down, by reason
+	Bits           Reasons   // the reasons seen in either reading
+	Foreign        []Process // processes of others
+	ECCErrors      uint64    // uncorrected memory errors
+	RemapPending   bool      // a row of memory went bad
+	RemapFailed    bool      // a bad row could not be replaced, now or earlier
+	Lost           bool      // the device was lost in either reading
+	RecoveryAction string    // what the driver asks for, when it asks
+	Events         []Event
+	Uncompared     []string // fields of Reading that could not be compared: one of the two lacks them
 }
 
 // Between compares a reading of before a trial with one of after it. The after
@@ -60,7 +60,7 @@ func Between(before, after Reading, events []Event) Change {
 	return c
 }
 
-// calmReasons are no throttling: see Reasons.Throttled.
+// calmReasons are no throttling: idling, and clocks that a person chose.
 const calmReasons = reasonIdle | reasonUserClocks | reasonDisplayClocks
 
 // foreign joins two lists; of a process in both, the later entry counts.

@@ -1,15 +1,13 @@
 package gpu
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 )
 
 // Counters are the driver's own totals of the time for which the clocks were
 // held down, by reason. Their difference over a trial misses nothing, where
-// polling Reasons misses everything shorter than the polling period. In JSON
-// they are seconds, as {"sw_thermal_s":0.25}, and zeros are left out.
+// polling Reasons misses everything shorter than the polling period.
 type Counters struct {
 	SWPowerCap   time.Duration
 	SyncBoost    time.Duration
@@ -21,16 +19,15 @@ type Counters struct {
 // counters describes the fields of Counters, in the order of the text.
 var counters = [...]struct {
 	field string // as in Absent
-	key   string // in JSON
 	words string
 	bit   Reasons
 	of    func(*Counters) *time.Duration
 }{
-	{"SWPowerCap", "sw_power_cap_s", "power cap", reasonSWPowerCap, func(c *Counters) *time.Duration { return &c.SWPowerCap }},
-	{"SyncBoost", "sync_boost_s", "sync boost", reasonSyncBoost, func(c *Counters) *time.Duration { return &c.SyncBoost }},
-	{"SWThermal", "sw_thermal_s", "thermal slowdown", reasonSWThermal, func(c *Counters) *time.Duration { return &c.SWThermal }},
-	{"HWThermal", "hw_thermal_s", "hardware thermal slowdown", ReasonHWThermal, func(c *Counters) *time.Duration { return &c.HWThermal }},
-	{"HWPowerBrake", "hw_power_brake_s", "power brake", reasonHWPowerBrake, func(c *Counters) *time.Duration { return &c.HWPowerBrake }},
+	{"SWPowerCap", "power cap", reasonSWPowerCap, func(c *Counters) *time.Duration { return &c.SWPowerCap }},
+	{"SyncBoost", "sync boost", reasonSyncBoost, func(c *Counters) *time.Duration { return &c.SyncBoost }},
+	{"SWThermal", "thermal slowdown", reasonSWThermal, func(c *Counters) *time.Duration { return &c.SWThermal }},
+	{"HWThermal", "hardware thermal slowdown", ReasonHWThermal, func(c *Counters) *time.Duration { return &c.HWThermal }},
+	{"HWPowerBrake", "power brake", reasonHWPowerBrake, func(c *Counters) *time.Duration { return &c.HWPowerBrake }},
 }
 
 // Sub returns how much each counter grew from before to c. A counter that went
@@ -53,15 +50,4 @@ func (c Counters) String() string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// MarshalJSON writes seconds.
-func (c Counters) MarshalJSON() ([]byte, error) {
-	m := map[string]float64{}
-	for _, k := range counters {
-		if d := *k.of(&c); d != 0 {
-			m[k.key] = d.Seconds()
-		}
-	}
-	return json.Marshal(m)
 }

@@ -71,30 +71,28 @@ type Absence struct {
 	Why   string `json:"why"`
 }
 
-// Reading is the state of one device at one moment. It can be stored as JSON.
+// Reading is the state of one device at one moment.
 // The names in Absent are those of its fields and of the fields of Counters;
 // "RemappedRows" stands for RemapPending and RemapFailed, "UUID" for a device
 // without an identity, and "Events" for Watch.Events.
 type Reading struct {
-	Time             time.Time `json:"time,omitzero"`
-	SMClock          uint32    `json:"sm_clock,omitempty"`          // MHz
-	MemClock         uint32    `json:"mem_clock,omitempty"`         // MHz
-	PerformanceState string    `json:"performance_state,omitempty"` // "P0", the fastest, to "P15"; "" when not known
-	Temperature      uint32    `json:"temperature,omitempty"`       // °C
-	PowerW           float64   `json:"power_w,omitempty"`           // W
-	EnergyJ          float64   `json:"energy_j,omitempty"`          // J since the driver was loaded
-	Reasons          Reasons   `json:"reasons,omitempty"`           // why the clocks are where they are, now
-	Counters         Counters  `json:"counters,omitzero"`           // in JSON: seconds
-	ECCUncorrected   uint64    `json:"ecc_uncorrected,omitempty"`   // uncorrected memory errors since the driver was loaded
-	RemapPending     bool      `json:"remap_pending,omitempty"`     // a bad row of memory will be replaced at the next reset
-	RemapFailed      bool      `json:"remap_failed,omitempty"`      // a bad row of memory could not be replaced
-	RecoveryAction   string    `json:"recovery_action,omitempty"`
+	Time           time.Time
+	SMClock        uint32  // MHz
+	MemClock       uint32  // MHz
+	Temperature    uint32  // °C
+	PowerW         float64 // W
+	Reasons        Reasons // why the clocks are where they are, now
+	Counters       Counters
+	ECCUncorrected uint64 // uncorrected memory errors since the driver was loaded
+	RemapPending   bool   // a bad row of memory will be replaced at the next reset
+	RemapFailed    bool   // a bad row of memory could not be replaced
+	RecoveryAction string
 	// Lost says that the device does not answer as a device does: it has fallen
 	// off the bus, needs a reset before anything else, is not there any more, or
 	// its driver hangs.
-	Lost      bool      `json:"lost,omitempty"`
-	Processes []Process `json:"processes,omitempty"`
-	Absent    []Absence `json:"absent,omitempty"`
+	Lost      bool
+	Processes []Process
+	Absent    []Absence
 }
 
 // Has reports whether the driver answered for the named field of r.
@@ -124,12 +122,6 @@ const (
 	reasonHWPowerBrake  Reasons = 128
 	reasonDisplayClocks Reasons = 256
 )
-
-// Throttled reports whether something other than idling or a clock that a
-// person chose holds the clocks down.
-func (r Reasons) Throttled() bool {
-	return r&^(reasonIdle|reasonUserClocks|reasonDisplayClocks) != 0
-}
 
 // String names the bits, as "idle" or "power cap, thermal slowdown"; it is
 // "none" for no bit.

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,19 +8,15 @@ import (
 )
 
 func TestReasons(t *testing.T) {
-	for _, c := range []struct {
-		r         Reasons
-		text      string
-		throttled bool
-	}{
-		{0, "none", false},
-		{reasonIdle, "idle", false},
-		{reasonUserClocks | reasonSWPowerCap, "application clocks, power cap", true},
-		{reasonHWPowerBrake | ReasonHWThermal, "hardware thermal slowdown, power brake", true},
-		{1 << 40, "unknown", true},
+	for r, text := range map[Reasons]string{
+		0:                                    "none",
+		reasonIdle:                           "idle",
+		reasonUserClocks | reasonSWPowerCap:  "application clocks, power cap",
+		reasonHWPowerBrake | ReasonHWThermal: "hardware thermal slowdown, power brake",
+		1 << 40:                              "unknown",
 	} {
-		if c.r.String() != c.text || c.r.Throttled() != c.throttled {
-			t.Errorf("%d: %q, %v", uint64(c.r), c.r, c.r.Throttled())
+		if r.String() != text {
+			t.Errorf("%d: %q", uint64(r), r)
 		}
 	}
 }
@@ -66,8 +61,7 @@ func tryHere(t *testing.T, w *Watch) {
 		for range 9 {
 			r = w.Read()
 		}
-		text, err := json.Marshal(r)
-		t.Logf("%s: a reading takes %v: %s, %v", state, time.Since(began)/10, text, err)
+		t.Logf("%s: a reading takes %v: %+v", state, time.Since(began)/10, r)
 		if state == "not followed" {
 			w.Follow()
 		} else {
@@ -77,8 +71,7 @@ func tryHere(t *testing.T, w *Watch) {
 	r := w.Read()
 	left, after := w.Clear(t.Context(), r.Processes, time.Second)
 	c := Between(r, after, w.Events(r.Time))
-	text, err := json.Marshal(c)
-	t.Logf("left %v; change %s, %v; fault %q", left, text, err, c.Fault())
+	t.Logf("left %v; change %+v; fault %q", left, c, c.Fault())
 	uuids, err := Select(nil)
 	t.Logf("selected: %v, %v", uuids, err)
 }

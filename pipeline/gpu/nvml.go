@@ -236,22 +236,14 @@ func (d *device) readInto(a *asking) Reading {
 	return out
 }
 
-// readPower asks for clocks in MHz, degrees Celsius, watts and joules.
+// readPower asks for clocks in MHz, degrees Celsius and watts.
 func (d *device) readPower(a *asking, out *Reading) {
 	clock := func(field string, of nvml.ClockType) uint32 {
 		return told(a, field, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.whole.GetClockInfo(of) })
 	}
 	out.SMClock, out.MemClock = clock("SMClock", nvml.CLOCK_SM), clock("MemClock", nvml.CLOCK_MEM)
-	out.PerformanceState = told(a, "PerformanceState", "nvmlDeviceGetPerformanceState", func() (string, nvml.Return) {
-		p, r := d.whole.GetPerformanceState()
-		if p == nvml.PSTATE_UNKNOWN {
-			return "", r
-		}
-		return fmt.Sprintf("P%d", p), r
-	})
 	out.Temperature = told(a, "Temperature", "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.whole.GetTemperature(nvml.TEMPERATURE_GPU) })
 	out.PowerW = thousandth(told(a, "PowerW", "nvmlDeviceGetPowerUsage", d.whole.GetPowerUsage))
-	out.EnergyJ = thousandth(told(a, "EnergyJ", "nvmlDeviceGetTotalEnergyConsumption", d.whole.GetTotalEnergyConsumption))
 }
 
 // readMemory asks for the health of the memory.
@@ -350,8 +342,8 @@ func number(v nvml.FieldValue) uint64 {
 
 func nanoseconds(v uint64) time.Duration { return time.Duration(min(v, math.MaxInt64)) }
 
-// thousandth is a number of milliwatts or millijoules in watts or joules.
-func thousandth[T uint32 | uint64](milli T) float64 { return float64(milli) / 1000 }
+// thousandth is a number of milliwatts in watts.
+func thousandth(milli uint32) float64 { return float64(milli) / 1000 }
 
 // processes are the driver's processes; of one whose memory it does not know, that is 0.
 func processes(in []nvml.ProcessInfo) []Process {

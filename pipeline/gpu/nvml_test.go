@@ -35,7 +35,6 @@ func fill(d *dgxa100.Device, i uint32) {
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 30 + i, ok }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 61500, ok }
 	d.GetEnforcedPowerLimitFunc = func() (uint32, nvml.Return) { return 400000, ok }
-	d.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 2500, ok }
 	d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, ok }
 	d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksEventReasonSwPowerCap, ok }
 	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksEventReasonGpuIdle, ok }
@@ -48,7 +47,6 @@ func fill(d *dgxa100.Device, i uint32) {
 		}
 		return ok
 	}
-	d.GetPerformanceStateFunc = func() (nvml.Pstates, nvml.Return) { return nvml.PSTATE_2, ok }
 	d.GetTotalEccErrorsFunc = func(e nvml.MemoryErrorType, c nvml.EccCounterType) (uint64, nvml.Return) {
 		if e != nvml.MEMORY_ERROR_TYPE_UNCORRECTED || c != nvml.VOLATILE_ECC {
 			return 1000, ok
@@ -107,7 +105,7 @@ func TestOpenAndRead(t *testing.T) {
 	r.Time = time.Time{}
 	us := time.Microsecond
 	want := Reading{
-		SMClock: 1410, MemClock: 1215, PerformanceState: "P2", ECCUncorrected: 3, RemapPending: true, Temperature: 35, PowerW: 61.5, EnergyJ: 2.5, Reasons: reasonSWPowerCap,
+		SMClock: 1410, MemClock: 1215, ECCUncorrected: 3, RemapPending: true, Temperature: 35, PowerW: 61.5, Reasons: reasonSWPowerCap,
 		Counters:       Counters{SWPowerCap: 74 * us, SyncBoost: 76 * us, SWThermal: 269 * us, HWThermal: 270 * us},
 		RecoveryAction: "reset the GPU", Processes: []Process{{42, 1 << 30}, {43, 0}},
 		Absent: []Absence{{"HWPowerBrake", "not supported by this device"}},
@@ -130,8 +128,8 @@ func TestOpenUnknown(t *testing.T) {
 // call of one would end a real process, and here panics.
 func TestOldDriver(t *testing.T) {
 	s := server()
-	newer := []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetMigMode",
-		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetSupportedEventTypes"}
+	newer := []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetMigMode",
+		"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSupportedEventTypes"}
 	s.LookupSymbolFunc = func(symbol string) error {
 		if slices.Contains(newer, symbol) {
 			return errors.New("no such symbol")
@@ -139,8 +137,8 @@ func TestOldDriver(t *testing.T) {
 		return nil
 	}
 	d := s.Devices[0].(*dgxa100.Device)
-	d.GetFieldValuesFunc, d.GetCurrentClocksEventReasonsFunc, d.GetTotalEnergyConsumptionFunc, d.GetMigModeFunc = nil, nil, nil, nil
-	d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetPerformanceStateFunc, d.GetSupportedEventTypesFunc = nil, nil, nil, nil
+	d.GetFieldValuesFunc, d.GetCurrentClocksEventReasonsFunc, d.GetMigModeFunc = nil, nil, nil
+	d.GetTotalEccErrorsFunc, d.GetRemappedRowsFunc, d.GetSupportedEventTypesFunc = nil, nil, nil
 	dev, err := openWith(s, "0")
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +146,7 @@ func TestOldDriver(t *testing.T) {
 	w := newWatch(dev)
 	w.Follow()
 	r := w.Read()
-	for _, field := range []string{"EnergyJ", "SWPowerCap", "RecoveryAction", "ECCUncorrected", "RemappedRows", "PerformanceState", "Events"} {
+	for _, field := range []string{"SWPowerCap", "RecoveryAction", "ECCUncorrected", "RemappedRows", "Events"} {
 		if r.Has(field) {
 			t.Errorf("%s was told", field)
 		}
@@ -171,7 +169,7 @@ func TestLostDevice(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := dev.read()
-		if len(r.Absent) != 16 || r.Absent[0].Why != why {
+		if len(r.Absent) != 14 || r.Absent[0].Why != why {
 			t.Errorf("absent: %v", r.Absent)
 		}
 		if !r.Lost {
@@ -189,11 +187,9 @@ func lose(d *dgxa100.Device, lost nvml.Return) {
 	d.GetClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 0, lost }
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 0, lost }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 0, lost }
-	d.GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 0, lost }
 	d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return 0, lost }
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, lost }
 	d.GetFieldValuesFunc = func([]nvml.FieldValue) nvml.Return { return lost }
-	d.GetPerformanceStateFunc = func() (nvml.Pstates, nvml.Return) { return 0, lost }
 	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, lost }
 	d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, lost }
 }

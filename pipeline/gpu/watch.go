@@ -84,7 +84,7 @@ func (w *Watch) answer() Reading {
 // silent is the reading of a device whose driver does not answer.
 func silent() Reading {
 	r := Reading{Lost: true}
-	fields := []string{"SMClock", "MemClock", "PerformanceState", "Temperature", "PowerW", "EnergyJ", "Reasons", "ECCUncorrected", "RemappedRows", "RecoveryAction", "Processes"}
+	fields := []string{"SMClock", "MemClock", "Temperature", "PowerW", "Reasons", "ECCUncorrected", "RemappedRows", "RecoveryAction", "Processes"}
 	for _, k := range counters {
 		fields = append(fields, k.field)
 	}

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -106,23 +105,6 @@ func TestHangingDriver(t *testing.T) {
 	}
 	if fault := Between(Reading{}, r, nil).Fault(); fault != "the GPU is lost" {
 		t.Errorf("got %q", fault)
-	}
-}
-
-func TestReadingJSON(t *testing.T) {
-	r := Reading{
-		Time: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), SMClock: 1980, PerformanceState: "P0", PowerW: 1.5, Reasons: reasonSWThermal,
-		Counters:  Counters{SWPowerCap: 1234567891, HWThermal: time.Microsecond},
-		Processes: []Process{{PID: 1}}, Lost: true, Absent: []Absence{{"Events", "no"}},
-	}
-	const want = `{"time":"2025-01-02T03:04:05.000000006Z","sm_clock":1980,"performance_state":"P0","power_w":1.5,"reasons":32,` +
-		`"counters":{"hw_thermal_s":0.000001,"sw_power_cap_s":1.234567891},"lost":true,"processes":[{"pid":1}],"absent":[{"field":"Events","why":"no"}]}`
-	b, err := json.Marshal(r)
-	if err != nil || string(b) != want {
-		t.Errorf("%v\n got %s\nwant %s", err, b, want)
-	}
-	if b, _ := json.Marshal(Reading{}); string(b) != "{}" {
-		t.Errorf("nothing is %s", b)
 	}
 }
 

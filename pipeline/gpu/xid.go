@@ -14,10 +14,10 @@ const (
 
 // Event is something that the driver reported of a device by itself.
 type Event struct {
-	Time time.Time `json:"time,omitzero"` // when it was received; the driver gives no time
-	Xid  uint64    `json:"xid,omitempty"` // the driver's number of the error; 0 for other events
-	Kind string    `json:"kind"`          // kindProgram, kindMachine or kindUnknown
-	Text string    `json:"text,omitempty"`
+	Time time.Time // when it was received; the driver gives no time
+	Xid  uint64    // the driver's number of the error; 0 for other events
+	Kind string    // kindProgram, kindMachine or kindUnknown
+	Text string
 }
 
 // String is the event in words, as "Xid 79: the GPU has fallen off the bus".

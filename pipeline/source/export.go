@@ -183,9 +183,6 @@ type SwitchStats struct {
 	Kept    int  // files and links left untouched
 	Links   int  // of Written: symlinks; make does not look at their own times
 	Full    bool // the slot was filled from nothing
-	// Untracked counts files and whole folders that are not the commit's; they
-	// were deleted with clean, else left alone.
-	Untracked int
 }
 
 // Export prepares dir as an empty slot, which stays when the Repo is closed. An
@@ -310,7 +307,6 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if err := e.checkNames(p); err != nil {
 		return stats, err
 	}
-	stats.Untracked = len(seen.untracked)
 	e.dirty = true
 	e.stamp = e.slot.nextStamp(e.stamp, seen.newest)
 	if err := e.slot.saveState(slotState{Stamp: e.stamp.UnixNano()}); err != nil {
