@@ -68,9 +68,6 @@ func (v *looseValue) UnmarshalJSON(data []byte) error {
 // The tags of the summaries that are read.
 const (
 	tagSamples = "nv/json/bin:nv/cold/sample_times"
-	tagClocks  = "nv/json/freqs-bin:nv/cold/sample_freqs"
-	tagBatch   = "nv/batch/time/gpu/mean"
-	tagClock   = "nv/cold/sm_clock_rate/mean"
 	tagCPU     = "nv/cpu_only/time/cpu/mean"
 )
 
@@ -86,8 +83,7 @@ func readNVBench(x Input) (r Results, err error) {
 // nvbench reads a report of nvbench (--json or --jsonbin). Each state of a benchmark is a
 // case, such as "gemm Elements=65536 T=F16", with the samples of its binary sidecar, or one
 // value without a sidecar. read returns a sidecar by its path in the report; nil means that
-// there are none. The series are metric, metric.batch (back to back, without a cache flush)
-// and clock (Hz). States that were skipped are warnings.
+// there are none. States that were skipped are warnings.
 func nvbench(data []byte, metric string, read func(name string) ([]byte, error)) (series []bisect.Series, warnings []string, err error) {
 	var file nvbenchFile
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -109,11 +105,9 @@ func nvbench(data []byte, metric string, read func(name string) ([]byte, error))
 				warnings = append(warnings, protocol.Plain(fmt.Sprintf("nvbench skipped %s: %s", caseName, s.Reason), protocol.MaxWhy))
 				continue
 			}
-			all, warning := s.series(metric, caseName, read)
-			for _, x := range all {
-				for _, v := range x.Values {
-					series = protocol.AppendValue(series, x.Metric, x.Case, x.Unit, v)
-				}
+			times, warning := s.times(caseName, read)
+			for _, v := range times {
+				series = protocol.AppendValue(series, metric, caseName, "s", v)
 			}
 			if warning != "" {
 				warnings = append(warnings, warning)
@@ -160,42 +154,28 @@ func (s *nvbenchState) number(tag string) (float64, bool) {
 	return v, err == nil && v > 0 && !math.IsInf(v, 0)
 }
 
-// series are the numbers of one state. A sidecar that cannot be read gives a warning, and the summary stands in for it.
-func (s *nvbenchState) series(metric, caseName string, read func(string) ([]byte, error)) (out []bisect.Series, warning string) {
-	add := func(name, unit string, values ...float64) {
-		if len(values) > 0 {
-			out = append(out, bisect.Series{Metric: name, Case: caseName, Unit: unit, Values: values})
-		}
-	}
-	samples, err := s.sidecar(tagSamples, read)
+// times are the samples of one state, in seconds. A sidecar that cannot be read gives a warning, and the summary
+// stands in for it.
+func (s *nvbenchState) times(caseName string, read func(string) ([]byte, error)) (samples []float64, warning string) {
+	samples, err := s.sidecar(read)
 	if err != nil {
 		warning = protocol.Plain(fmt.Sprintf("samples of nvbench for %s: %v", caseName, err), protocol.MaxWhy)
 	}
-	add(metric, "s", samples...)
 	for _, tag := range coldTags {
 		if v, ok := s.number(tag); ok && len(samples) == 0 {
-			add(metric, "s", v)
-			break
+			return []float64{v}, warning
 		}
 	}
-	if v, ok := s.number(tagBatch); ok {
-		add(metric+".batch", "s", v)
-	}
-	clocks, _ := s.sidecar(tagClocks, read)
-	if v, ok := s.number(tagClock); ok && len(clocks) == 0 {
-		clocks = []float64{v}
-	}
-	add("clock", "Hz", clocks...)
-	return out, warning
+	return samples, warning
 }
 
-// sidecar reads the positive values of a binary file of little-endian float32.
-func (s *nvbenchState) sidecar(tag string, read func(string) ([]byte, error)) ([]float64, error) {
-	name, ok := s.datum(tag, "filename")
+// sidecar reads the positive values of the binary file of samples, which are little-endian float32.
+func (s *nvbenchState) sidecar(read func(string) ([]byte, error)) ([]float64, error) {
+	name, ok := s.datum(tagSamples, "filename")
 	if !ok || read == nil {
 		return nil, nil
 	}
-	size, _ := s.datum(tag, "size")
+	size, _ := s.datum(tagSamples, "size")
 	data, err := read(name)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func floats(v ...float32) []byte {
 
 func TestNVBench(t *testing.T) {
 	root := t.TempDir()
-	for name, data := range map[string][]byte{"out/r.json-bin/0.bin": floats(1e-5, 2e-5, 3e-5), "out/r.json-freqs-bin/0.bin": floats(1.98e9, 1.97e9)} {
+	for name, data := range map[string][]byte{"out/r.json-bin/0.bin": floats(1e-5, 2e-5, 3e-5)} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
@@ -116,8 +116,6 @@ func TestNVBench(t *testing.T) {
 	}
 	want := []bisect.Series{
 		{Metric: "time", Case: "gemm T=F16 Elements=65536", Unit: "s", Values: []float64{1e-5, 2e-5, 3e-5}},
-		{Metric: "time.batch", Case: "gemm T=F16 Elements=65536", Unit: "s", Values: []float64{1.5e-5}},
-		{Metric: "clock", Case: "gemm T=F16 Elements=65536", Unit: "Hz", Values: []float64{1.98e9, 1.97e9}},
 		{Metric: "time", Case: "gemm Elements=1048576", Unit: "s", Values: []float64{3.9e-5}},
 	}
 	approx := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Abs(b) })
@@ -182,7 +180,7 @@ func TestNVBenchSidecars(t *testing.T) {
 		"a path that leads upwards": {"../x.bin", "2", nil, "file does not exist"},
 	} {
 		got, warnings, err := nvbench(report(c.file, c.size), "time", sidecars(root, "out/r.json"))
-		if err != nil || len(got) != 2 || got[1].Metric != "clock" || !slices.Equal(got[1].Values, []float64{1e9}) {
+		if err != nil || len(got) != 1 {
 			t.Fatalf("%s: %v %v", name, got, err)
 		}
 		if want := c.want; !slices.Equal(got[0].Values, want) && !(want == nil && slices.Equal(got[0].Values, []float64{7})) {
@@ -205,23 +203,6 @@ func TestNVBenchOnTwoDevices(t *testing.T) {
 	}
 }
 
-// What each word of the CUTLASS profiler means, and that times count only where the result is right.
-func TestCutlassDispositions(t *testing.T) {
-	for word, want := range map[string]bisect.Class{"passed": bisect.OK, "Not Verified": bisect.OK, "INCORRECT": bisect.Wrong, "failed": bisect.Crash, "not_supported": bisect.Skip, "invalid_problem": bisect.Skip, "": bisect.Skip} {
-		text := "Problem,Provider,OperationKind,Operation,Disposition,Status,m,Runtime\n1,CUTLASS,gemm,k," + word + ",success,64,0.5\n1,CUTLASS,gemm,k,passed,x,1,-1\n1,CUTLASS,gemm,k,passed,x,2,NaN\n1,CUTLASS,short\n"
-		rows, series, err := cutlass([]byte(text), "time")
-		if err != nil || len(rows) != 3 || rows[0].Class != want {
-			t.Errorf("%q: %+v %v", word, rows, err)
-		}
-		if n := len(series); (n == 1) != (want == bisect.OK) || n > 1 {
-			t.Errorf("%q: %+v", word, series)
-		}
-	}
-	if _, _, err := cutlass([]byte("x\n\"Problem,Provider,OperationKind,Operation,Disposition"), "time"); err != nil && !strings.Contains(err.Error(), "CUTLASS") {
-		t.Error(err)
-	}
-}
-
 func FuzzNVBench(f *testing.F) {
 	f.Add([]byte(nvbenchJSON), floats(1, 2, 3))
 	f.Fuzz(func(t *testing.T, data, sidecar []byte) {
@@ -237,72 +218,6 @@ func FuzzNVBench(f *testing.F) {
 		}
 		if n > protocol.MaxSeries*protocol.MaxValues {
 			t.Error("any number of values is kept")
-		}
-	})
-}
-
-const cutlassOutput = `
-=============================
-  Problem ID: 1
-       Disposition: Passed
-
-CSV Results:
-
-Problem,Provider,OperationKind,Operation,Disposition,Status,gemm_kind,m,n,k,A,alpha,cta_m,Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs
-1,CUTLASS,gemm,simt_128,passed,success,universal,4352,4096,4096,f32:column,1,128,209715200,146064539648,696,17.364,11.2481,8411.93
-1,CUTLASS,gemm,simt_256,not_verified,success,universal,4352,4096,4096,f32:column,1,256,209715200,146064539648,696,17.2378,11.3305,8473.5
-2,CUTLASS,gemm,simt_128,incorrect,success,universal,64,64,64,f32:column,1,128,1,1,1,0.5,1,1
-3,CUTLASS,gemm,simt_128,not_run,invalid,universal,1,1,1,f32:column,1,128,0,0,0,0,0,0
-the end
-`
-
-func TestCutlass(t *testing.T) {
-	rows, got, err := cutlass([]byte(cutlassOutput), "time")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var classes []string
-	for _, r := range rows {
-		classes = append(classes, fmt.Sprintf("%s %s %s", r.Case, r.Disposition, r.Class))
-	}
-	want := []string{
-		"simt_128 m=4352 n=4096 k=4096 passed ok", "simt_256 m=4352 n=4096 k=4096 not_verified ok",
-		"simt_128 m=64 n=64 k=64 incorrect wrong", "simt_128 m=1 n=1 k=1 not_run skip",
-	}
-	if d := cmp.Diff(want, classes); d != "" {
-		t.Error(d)
-	}
-	series := []bisect.Series{
-		{Metric: "time", Case: "simt_128 m=4352 n=4096 k=4096", Unit: "s", Values: []float64{17.364e-3}},
-		{Metric: "time", Case: "simt_256 m=4352 n=4096 k=4096", Unit: "s", Values: []float64{17.2378e-3}},
-	}
-	if d := cmp.Diff(series, got, near); d != "" {
-		t.Error(d)
-	}
-	if c, why := cutlassOutcome(rows); c != bisect.Wrong || why != "simt_128 m=64 n=64 k=64: incorrect" {
-		t.Errorf("%s: %s", c, why)
-	}
-	if c, _ := cutlassOutcome(rows[:2]); c != bisect.OK {
-		t.Errorf("class %s", c)
-	}
-	if c, _ := cutlassOutcome(rows[3:]); c != bisect.Skip {
-		t.Errorf("class %s", c)
-	}
-	if _, _, err := cutlass([]byte("nothing"), "time"); err == nil {
-		t.Error("nothing was read")
-	}
-}
-
-func FuzzCutlass(f *testing.F) {
-	f.Add([]byte(cutlassOutput))
-	f.Add([]byte("a,Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n\"x\n,,"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		rows, series, err := cutlass(data, "time")
-		if err == nil {
-			cutlassOutcome(rows)
-		}
-		if len(series) > len(rows) {
-			t.Error("more series than rows")
 		}
 	})
 }
@@ -360,7 +275,7 @@ func TestPattern(t *testing.T) {
 
 // TestRead: every source reads its own report, and a report of another tool is an error.
 func TestRead(t *testing.T) {
-	reports := map[string]string{"nvbench": nvbenchJSON, "cutlass": cutlassOutput, "benchmark": string(testdata(t, "google-benchmark.json"))}
+	reports := map[string]string{"nvbench": nvbenchJSON, "benchmark": string(testdata(t, "google-benchmark.json"))}
 	for _, s := range Sources() {
 		if s.Counted {
 			continue
@@ -375,7 +290,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%+v has no example or no test", s)
 		}
 	}
-	if r, err := Read("cutlass", Input{Metric: "time", Data: []byte(cutlassOutput)}); err != nil || r.Class != bisect.Wrong || r.Why == "" {
+	if r, err := Read("benchmark", Input{Metric: "time", Data: testdata(t, "google-benchmark-failed.json")}); err != nil || r.Class != bisect.Wrong || r.Why == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := Read("nosuch", Input{Metric: "time"}); err == nil {

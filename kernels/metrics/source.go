@@ -8,11 +8,10 @@ import (
 )
 
 // Source is where numbers of a launch come from: a format of results that a program
-// writes to a file or prints, or what the kernel counts.
+// writes to a file, or what the kernel counts.
 type Source struct {
 	Name    string // metric.from in kbisect.toml
-	Counted bool   // by the kernel; else read from a file or the output
-	InFile  bool   // never printed: metric.file is required
+	Counted bool   // by the kernel; else read from a file
 	Example string // how to have the file written, for the user
 	read    func(x Input) (Results, error)
 }
@@ -22,7 +21,7 @@ type Input struct {
 	Metric string // name for the timings, which are in seconds, or for what was counted
 	Data   []byte
 	Dir    string // root of the candidate, where other files that Data refers to are looked for
-	File   string // path of Data from Dir; "" for printed output
+	File   string // path of Data from Dir
 	Used   Used
 }
 
@@ -39,11 +38,10 @@ type Results struct {
 // Sources lists the sources. A new one is a file with its reader and a line here.
 func Sources() []Source {
 	return []Source{
-		{Name: "nvbench", InFile: true, Example: `file = "result.json" with --jsonbin result.json in [run] command`, read: readNVBench},
+		{Name: "nvbench", Example: `file = "result.json" with --jsonbin result.json in [run] command`, read: readNVBench},
 		{Name: "cpu", Counted: true, read: readCPU},
 		{Name: Instructions, Counted: true, read: readInstructions},
-		{Name: "benchmark", InFile: true, Example: `file = "bench.json" with --benchmark_out=bench.json (Google Benchmark), --benchmark-json=bench.json (pytest) or --export-json bench.json (hyperfine) in [run] command`, read: readBenchmark},
-		{Name: "cutlass", Example: `file = "result.gemm.csv" with --output=result.csv in [run] command`, read: readCutlass},
+		{Name: "benchmark", Example: `file = "bench.json" with --benchmark_out=bench.json (Google Benchmark), --benchmark-json=bench.json (pytest) or --export-json bench.json (hyperfine) in [run] command`, read: readBenchmark},
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 type Source struct {
 	Metric string
 	From   string
-	File   string // from the root; "": the output of the program
+	File   string // from the root; "" where it is not read from one
 }
 
 // FromStatic is the source of metrics of the build: nothing need be run. Files and what the kernel counts are named in
@@ -68,11 +68,7 @@ func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outc
 			x.count(used, o)
 			continue
 		}
-		path, name := o.Log, "its output"
-		if x.File != "" {
-			path, name = filepath.Join(dir, filepath.FromSlash(x.File)), x.File
-		}
-		data, err := readProgram(path)
+		data, err := readProgram(filepath.Join(dir, filepath.FromSlash(x.File)))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("the run has not written it")
 		}
@@ -80,7 +76,7 @@ func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outc
 			err = x.read(dir, data, o)
 		}
 		if err != nil {
-			o.Class, o.Why = bisect.Skip, fmt.Sprintf("results of %s (%s): %s", x.From, name, strings.ReplaceAll(firstLine(err.Error()), dir+"/", ""))
+			o.Class, o.Why = bisect.Skip, fmt.Sprintf("results of %s (%s): %s", x.From, x.File, strings.ReplaceAll(firstLine(err.Error()), dir+"/", ""))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // behind links is not touched.
 func TestClearResults(t *testing.T) {
 	outside := t.TempDir()
-	sources := []Source{{Metric: "time", From: "nvbench", File: "out/r.json"}, {Metric: "output", From: "cutlass"}}
+	sources := []Source{{Metric: "time", From: "nvbench", File: "out/r.json"}, {Metric: "registers", From: FromStatic}}
 	for name, c := range map[string]struct {
 		files map[string]string
 		links map[string]string
@@ -57,10 +57,10 @@ func TestClearResults(t *testing.T) {
 func TestReadResults(t *testing.T) {
 	dir := t.TempDir()
 	gittest.WriteFiles(t, dir, map[string]string{
-		"good.csv":  "Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n1,CUTLASS,gemm,k,passed,success,0.5\n",
-		"wrong.csv": "Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n1,CUTLASS,gemm,k,incorrect,success,0.5\n",
-		"empty.csv": "Problem,Provider,OperationKind,Operation,Disposition,Status,Runtime\n",
-		"junk.json": "not json", "sub/x": "", "log": "no times here\n",
+		"good.json":  `{"benchmarks":[{"name":"k","real_time":0.5,"time_unit":"ms"}]}`,
+		"wrong.json": `{"benchmarks":[{"name":"k","error_occurred":true,"error_message":"incorrect"}]}`,
+		"empty.json": `{"meta":{"version":{"json":{"major":1}}}}`,
+		"junk.json":  "not json", "sub/x": "", "log": "no times here\n",
 	}, 0o666)
 	for name, c := range map[string]struct {
 		source Source
@@ -68,16 +68,15 @@ func TestReadResults(t *testing.T) {
 		why    string // a part of it
 		series int
 	}{
-		"good":            {Source{"time", "cutlass", "good.csv"}, bisect.OK, "", 1},
-		"wrong":           {Source{"time", "cutlass", "wrong.csv"}, bisect.Wrong, "incorrect", 0},
-		"empty":           {Source{"time", "cutlass", "empty.csv"}, bisect.Skip, "the profiler ran no operation", 0},
+		"good":            {Source{"time", "benchmark", "good.json"}, bisect.OK, "", 1},
+		"wrong":           {Source{"time", "benchmark", "wrong.json"}, bisect.Wrong, "incorrect", 0},
+		"empty":           {Source{"time", "nvbench", "empty.json"}, bisect.Skip, "it contains no times", 0},
 		"not written":     {Source{"time", "nvbench", "sub/none.json"}, bisect.Skip, "results of nvbench (sub/none.json): the run has not written it", 0},
 		"junk":            {Source{"time", "nvbench", "junk.json"}, bisect.Skip, "results of nvbench (junk.json): ", 0},
-		"the output":      {Source{"time", "cutlass", ""}, bisect.Skip, "results of cutlass (its output): ", 0},
 		"not counted":     {Source{"work", metrics.Instructions, ""}, bisect.OK, "", 0},
 		"of the build":    {Source{"registers", FromStatic, ""}, bisect.OK, "", 0},
 		"a folder":        {Source{"time", "nvbench", "sub"}, bisect.Skip, "sub is not a plain file", 0},
-		"no such program": {Source{"time", "nosuch", "good.csv"}, bisect.Skip, "results of nosuch (good.csv): ", 0},
+		"no such program": {Source{"time", "nosuch", "good.json"}, bisect.Skip, "results of nosuch (good.json): ", 0},
 	} {
 		o := bisect.Outcome{Class: bisect.OK, Log: filepath.Join(dir, "log")}
 		readResults(dir, []Source{c.source}, metrics.Used{}, &o)

@@ -107,7 +107,7 @@ func TestParseConfigForms(t *testing.T) {
 		"kind = \"nvcc\"\n[build]\nsources = [\"a.cu\", \"b.cu\"]\noptions = [\"-O2\"]",
 		"kind = \"torch\"\n[task]\nsubmission = \"k/submission.py\"\nreference = \"r.py\"\ncases = [\"m: 1\"]",
 		"kind = \"kernelbot\"\n[task]\nproblem = \"../reference-kernels/problems/a\"\nmode = \"test\"",
-		"[metric]\nfrom = \"nvbench\"\nfile = \"out/result.json\"", "[metric]\nfrom = \"cutlass\"", "[metric]\nfrom = \"static\"\nname = \"registers\"",
+		"[metric]\nfrom = \"nvbench\"\nfile = \"out/result.json\"", "[metric]\nfrom = \"benchmark\"\nfile = \"bench.json\"", "[metric]\nfrom = \"static\"\nname = \"registers\"",
 		"[[flag]]\nname=\"a\"\nvalues=[\"0\",\"1\"]\nenv=\"A\"\nrequires=[\"b=1\"]\n[[flag]]\nname=\"b\"\nvalues=[\"0\",\"1\"]\ndefine=\"B\"",
 	} {
 		if _, err := Parse("c.toml", []byte(doc)); err != nil {

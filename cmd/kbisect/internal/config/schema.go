@@ -225,7 +225,7 @@ func checkResultFile(t table, m Metric) {
 		if s.Name != m.From || s.Counted {
 			continue
 		}
-		if s.InFile && !t.has("file") {
+		if !t.has("file") {
 			t.errorf("from", "%s needs the file that the run writes, as %s", s.Name, s.Example)
 		}
 		return
