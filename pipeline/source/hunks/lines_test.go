@@ -175,7 +175,7 @@ func distance(a, b []int32) int {
 	return best[len(a)][len(b)]
 }
 
-func TestMiddleIsShortest(t *testing.T) {
+func TestScriptIsShortest(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		side := func() []int32 {
