@@ -95,9 +95,6 @@ func (j *job) whole() error {
 			return err
 		}
 	}
-	if timed {
-		(&otherMetrics{l, j.r}).warn()
-	}
 	return nil
 }
 
