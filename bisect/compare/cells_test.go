@@ -16,13 +16,12 @@ import (
 
 // duel is what many comparisons on a simulated device came to.
 type duel struct {
-	answers      map[compare.Answer]int
-	pairs        int
-	ratio, shift int // intervals that held the truth
-	belief       int
-	bounded      int // of the intervals that there were
-	p            int // Mann–Whitney below 0.05
-	trials       int
+	answers map[compare.Answer]int
+	pairs   int
+	ratio   int // intervals that held the truth
+	belief  int
+	p       int // Mann–Whitney below 0.05
+	trials  int
 }
 
 // fight compares two commits apart by step, trials times. With pairs 0 as often as it takes.
@@ -67,10 +66,6 @@ func (d *duel) note(got compare.Result, truth float64) {
 	}
 	d.ratio += in(c.Ratio)
 	d.belief += in(c.Bound)
-	if !math.IsNaN(c.Shift.Low) {
-		d.shift += in(c.Shift)
-		d.bounded++
-	}
 	if c.P < 0.05 {
 		d.p++
 	}
@@ -78,9 +73,9 @@ func (d *duel) note(got compare.Result, truth float64) {
 
 func (d duel) String() string {
 	pc := func(n, of int) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of)) }
-	return fmt.Sprintf("regression %s, improvement %s, no difference %s, cannot tell %s; %.1f pairs; truth in bound %s, bootstrap %s, Hodges-Lehmann %s; p<0.05 in %s",
+	return fmt.Sprintf("regression %s, improvement %s, no difference %s, cannot tell %s; %.1f pairs; truth in bound %s, bootstrap %s; p<0.05 in %s",
 		pc(d.answers[compare.Worse], d.trials), pc(d.answers[compare.Better], d.trials), pc(d.answers[compare.Alike], d.trials), pc(d.answers[compare.Open], d.trials),
-		float64(d.pairs)/float64(d.trials), pc(d.belief, d.trials), pc(d.ratio, d.trials), pc(d.shift, max(1, d.bounded)), pc(d.p, d.trials))
+		float64(d.pairs)/float64(d.trials), pc(d.belief, d.trials), pc(d.ratio, d.trials), pc(d.p, d.trials))
 }
 
 // machines are the noises on which the rule is measured.

@@ -4,7 +4,7 @@
 // believed when a rank test rejects chance: Mann and Whitney's test over all launches or Wilcoxon's signed rank
 // test over the pairs, which does not mind a machine that drifts; both are exact. Their error is shared
 // among the looks taken and, by Holm's method, among the numbers compared. The tests and intervals stand on
-// their own as functions: [MannWhitney], [SignedRank], [HodgesLehmann], [RatioOfMedians], [Describe].
+// their own as functions: [MannWhitney], [SignedRank], [RatioOfMedians], [Describe].
 //
 // The package knows nothing of histories and of who is to blame.
 package compare

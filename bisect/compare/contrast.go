@@ -18,8 +18,6 @@ type Contrast struct {
 	Pairs  int // both launches of which gave the number
 
 	Ratio    Interval // of the medians, B over A
-	Shift    Interval // of the pairs, B over A: what the pairs say of the ratio by themselves
-	Cliff    float64  // Cliff's delta of B against A
 	P        float64  // Mann–Whitney, two-sided
 	Adjusted float64  // P, corrected by Holm for the number of contrasts
 
@@ -126,10 +124,12 @@ func (c *contrast) doubt(often float64) float64 {
 	return min(1, often*min(MannWhitney(c.levels[0], c.levels[1])/shareSum, SignedRank(c.steps())/sharePair))
 }
 
-// bound is the step with the interval that neither test rejects, each with its share of error e; bounds
-// that there are too few launches for are infinite.
+// bound is the step as Hodges and Lehmann (1963) estimate it, the median of all averages of two of the differences,
+// with the interval that neither test rejects, each with its share of error e; bounds that there are too few launches
+// for are infinite.
 func (c *contrast) bound(e float64) Interval {
-	out := Interval{HodgesLehmann(c.steps()).Value, math.Inf(-1), math.Inf(1)}
+	walsh := averages(c.steps())
+	out := Interval{metric.Median(walsh), math.Inf(-1), math.Inf(1)}
 	narrow := func(low, high float64) {
 		if !math.IsNaN(low) {
 			out.Low, out.High = max(out.Low, low), min(out.High, high)
@@ -137,7 +137,7 @@ func (c *contrast) bound(e float64) Interval {
 	}
 	a, b := c.levels[0], c.levels[1]
 	narrow(within(differences(a, b), rankSum(len(a), len(b), e*shareSum/2)))
-	narrow(within(averages(c.steps()), signedRank(len(c.pairs), e*sharePair/2)))
+	narrow(within(walsh, signedRank(len(c.pairs), e*sharePair/2)))
 	return out
 }
 
@@ -208,7 +208,7 @@ func (c *contrast) describe(n int, w criteria) Contrast {
 	}
 	x := Contrast{
 		Metric: c.channel.Metric, Case: c.caseName(), All: c.channel.All && len(c.cases) > 1, Unit: c.unit, Answer: c.answer, Pairs: len(c.pairs),
-		A: Describe(v[0]), B: Describe(v[1]), Cliff: CliffsDelta(v[0], v[1]), P: MannWhitney(v[0], v[1]),
+		A: Describe(v[0]), B: Describe(v[1]), P: MannWhitney(v[0], v[1]),
 	}
 	if was := c.channel.Was(); was != "" {
 		x.Was = metric.Channel{Metric: c.channel.Metric, Case: was}.Name()
@@ -218,8 +218,7 @@ func (c *contrast) describe(n int, w criteria) Contrast {
 	} else {
 		x.Ratio = RatioOfMedians(each[0], each[1], false, w.seed)
 	}
-	bound := c.bound(w.allowed / w.looks)
-	x.Shift, x.Bound = ratioOf(c.channel, HodgesLehmann(c.steps())), ratioOf(c.channel, bound)
+	x.Bound = ratioOf(c.channel, c.bound(w.allowed/w.looks))
 	alone := w.allowed / w.looks / float64(n) // a number alone must be as clear as that
 	wide, z := c.bound(alone), math.Sqrt2*math.Erfcinv(alone)
 	x.Smallest = math.Expm1((wide.High - wide.Low) / 2 * (1 + power/z))

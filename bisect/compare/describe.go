@@ -22,8 +22,6 @@ type Summary struct {
 	High   bisect.Number `json:"high"`
 	Min    bisect.Number `json:"min"`
 	Max    bisect.Number `json:"max"`
-	Q1     bisect.Number `json:"q1"`
-	Q3     bisect.Number `json:"q3"`
 	Spread bisect.Number `json:"spread"` // of one launch, as a fraction of the median: 1.4826 times the median absolute deviation
 }
 
@@ -42,7 +40,7 @@ const confidence = 0.95
 // Describe describes the numbers of some launches.
 func Describe(values []float64) Summary {
 	none, number := bisect.Unknown(), func(v float64) bisect.Number { return bisect.Number(v) }
-	d := Summary{N: len(values), Median: none, Low: none, High: none, Min: none, Max: none, Q1: none, Q3: none, Spread: none}
+	d := Summary{N: len(values), Median: none, Low: none, High: none, Min: none, Max: none, Spread: none}
 	if d.N == 0 {
 		return d
 	}
@@ -51,9 +49,6 @@ func Describe(values []float64) Summary {
 	d.Median, d.Min, d.Max = number(sum.Center), number(s.Values[0]), number(s.Values[d.N-1])
 	if !math.IsInf(sum.Lo, 0) && !math.IsInf(sum.Hi, 0) {
 		d.Low, d.High = number(sum.Lo), number(sum.Hi)
-	}
-	if q, err := stats.Quartile(s.Values); err == nil {
-		d.Q1, d.Q3 = number(q.Q1), number(q.Q3)
 	}
 	if mad, err := stats.MedianAbsoluteDeviation(s.Values); err == nil && d.N > 1 && d.Median != 0 {
 		d.Spread = number(1.4826 * mad / math.Abs(sum.Center))
@@ -65,23 +60,6 @@ func Describe(values []float64) Summary {
 func sample(values []float64) *benchmath.Sample {
 	t := benchmath.DefaultThresholds
 	return benchmath.NewSample(slices.Clone(values), &t)
-}
-
-// CliffsDelta is the chance that a value of b exceeds one of a, less the chance that it falls short
-// of it: 0 where the sides are alike, 1 where all of b lies above all of a.
-func CliffsDelta(a, b []float64) float64 {
-	sum := 0
-	for _, x := range a {
-		for _, y := range b {
-			switch {
-			case y > x:
-				sum++
-			case y < x:
-				sum--
-			}
-		}
-	}
-	return float64(sum) / float64(len(a)*len(b))
 }
 
 // holm corrects the p of several tests for their number, each in its place (Holm 1979, the step-down method).

@@ -30,10 +30,7 @@ func TestKnown(t *testing.T) {
 		d[i] = before[i] - after[i]
 	}
 	near(t, "signed rank, depression", SignedRank(d), 0.0390625, 1e-12)
-	near(t, "pseudomedian, depression", HodgesLehmann(d).Value, 0.46, 1e-9)
 	near(t, "signed rank, zeros only", SignedRank([]float64{0, 0}), 1, 0)
-	near(t, "Cliff", CliffsDelta([]float64{1, 2, 3}, []float64{2, 3, 4}), 5.0/9, 1e-12)
-	near(t, "Cliff, apart", CliffsDelta([]float64{5, 6}, []float64{1, 2}), -1, 0)
 	for i, want := range []float64{0.03, 0.06, 0.06, 0.9} {
 		near(t, "Holm", holm([]float64{0.0075, 0.02, 0.03, 0.9})[i], want, 1e-12)
 	}
@@ -44,8 +41,6 @@ func TestDescribe(t *testing.T) {
 	near(t, "median", float64(d.Median), 3.5, 0)
 	near(t, "low", float64(d.Low), 1, 0)
 	near(t, "high", float64(d.High), 100, 0)
-	near(t, "q1", float64(d.Q1), 2, 0)
-	near(t, "q3", float64(d.Q3), 5, 0)
 	near(t, "spread", float64(d.Spread), 1.4826*1.5/3.5, 1e-12)
 	if d := Describe([]float64{1, 2, 3, 4, 5}); d.Low.Known() || d.Min != 1 || d.Max != 5 {
 		t.Errorf("five launches give no 95 %% interval: %+v", d)
@@ -216,13 +211,14 @@ func TestIntervalsHold(t *testing.T) {
 			if i < drawn {
 				ratio += holds(RatioOfMedians(a, b, true, 1), 1.05)
 			}
-			shift += holds(HodgesLehmann(x), math.Log(1.05))
+			low, high := within(averages(x), signedRank(n, (1-confidence)/2))
+			shift += holds(Interval{Low: low, High: high}, math.Log(1.05))
 			d := Describe(a)
 			middle += holds(Interval{float64(d.Median), float64(d.Low), float64(d.High)}, 1)
 		}
-		t.Logf("%d launches: bootstrap %d of %d, Hodges-Lehmann %d, median %d of %d", n, ratio, drawn, shift, middle, trials)
+		t.Logf("%d launches: bootstrap %d of %d, pairs %d, median %d of %d", n, ratio, drawn, shift, middle, trials)
 		if shift < trials*92/100 || middle < trials*92/100 || ratio < drawn*80/100 {
-			t.Errorf("%d launches: bootstrap %d, Hodges-Lehmann %d, median %d of %d hold", n, ratio, shift, middle, trials)
+			t.Errorf("%d launches: bootstrap %d, pairs %d, median %d of %d hold", n, ratio, shift, middle, trials)
 		}
 	}
 }

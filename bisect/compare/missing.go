@@ -53,8 +53,8 @@ func compared(contrasts []*contrast, m metric.Metric) map[string]bool {
 func (r *run) lacking(c metric.Channel) Contrast {
 	none := Interval{math.NaN(), math.NaN(), math.NaN()}
 	x := Contrast{
-		Metric: c.Metric, Case: c.Case, Answer: Open, Ratio: none, Shift: none, Bound: none,
-		Cliff: math.NaN(), P: math.NaN(), Adjusted: math.NaN(), Doubt: math.NaN(), Smallest: math.NaN(),
+		Metric: c.Metric, Case: c.Case, Answer: Open, Ratio: none, Bound: none,
+		P: math.NaN(), Adjusted: math.NaN(), Doubt: math.NaN(), Smallest: math.NaN(),
 	}
 	var values [2][]float64
 	var last [2]bisect.Outcome

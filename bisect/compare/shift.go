@@ -12,15 +12,6 @@ import (
 // give are NaN.
 type Interval struct{ Value, Low, High float64 }
 
-// HodgesLehmann (1963) estimates by how much paired values differ: the median of all averages of two of the
-// differences x, with the 95 % interval that Wilcoxon's signed rank test does not reject. It holds where
-// the differences scatter symmetrically, and needs 6 of them for the interval.
-func HodgesLehmann(x []float64) Interval {
-	walsh := averages(x)
-	low, high := within(walsh, signedRank(len(x), (1-confidence)/2))
-	return Interval{metric.Median(walsh), low, high}
-}
-
 // averages are those of every two of x, and x itself, sorted.
 func averages(x []float64) []float64 {
 	var walsh []float64

@@ -104,9 +104,7 @@ type Contrast struct {
 	A        Summary  `json:"a"`
 	B        Summary  `json:"b"`
 	Ratio    Estimate `json:"ratio"`  // of the medians, B over A: 95 % bootstrap interval over launches
-	Shift    Estimate `json:"paired"` // of the pairs, B over A: Hodges-Lehmann, 95 % interval
 	Bound    Estimate `json:"bound"`  // of the ratio: holds with the error rate however often one looked
-	Cliff    Number   `json:"cliffs_delta"`
 	P        Number   `json:"p"`            // Mann-Whitney, two-sided
 	Holm     Number   `json:"p_holm"`       // corrected for the number of comparisons
 	Doubt    Number   `json:"p_sequential"` // corrected for the looks as well: what the result rests on

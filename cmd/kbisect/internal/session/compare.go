@@ -169,8 +169,8 @@ func Side(t *Session, revision, commit string, s compare.Side) report.Candidate 
 func reportContrast(k compare.Contrast) report.Contrast {
 	out := report.Contrast{
 		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,
-		A: k.A, B: k.B, Ratio: estimate(k.Ratio), Shift: estimate(k.Shift), Bound: estimate(k.Bound),
-		Cliff: report.Number(k.Cliff), P: report.Number(k.P), Holm: report.Number(k.Adjusted), Doubt: report.Number(k.Doubt),
+		A: k.A, B: k.B, Ratio: estimate(k.Ratio), Bound: estimate(k.Bound),
+		P: report.Number(k.P), Holm: report.Number(k.Adjusted), Doubt: report.Number(k.Doubt),
 		Visible: report.Number(k.Smallest),
 	}
 	if k.Case != "" {
