@@ -103,8 +103,8 @@ type Contrast struct {
 	Pairs    int      `json:"pairs"`
 	A        Summary  `json:"a"`
 	B        Summary  `json:"b"`
-	Ratio    Estimate `json:"ratio"`  // of the medians, B over A: 95 % bootstrap interval over launches
-	Bound    Estimate `json:"bound"`  // of the ratio: holds with the error rate however often one looked
+	Ratio    Estimate `json:"ratio"`        // of the medians, B over A: 95 % bootstrap interval over launches
+	Bound    Estimate `json:"bound"`        // of the ratio: holds with the error rate however often one looked
 	P        Number   `json:"p"`            // Mann-Whitney, two-sided
 	Holm     Number   `json:"p_holm"`       // corrected for the number of comparisons
 	Doubt    Number   `json:"p_sequential"` // corrected for the looks as well: what the result rests on

@@ -311,8 +311,8 @@ func (q *Level) Ledger(r *search.Run, made []metric.Parts) (out []belief.Launch)
 	return out
 }
 
-// InParts is what every launch so far showed, by its cases.
-func InParts(l *search.Ledger) (out []metric.Parts) {
+// inParts is what every launch so far showed, by its cases.
+func inParts(l *search.Ledger) (out []metric.Parts) {
 	for _, t := range l.Made {
 		out = append(out, metric.NewParts(t.Outcome))
 	}

@@ -68,7 +68,7 @@ func odd(all []onDevice, squares, free float64) (which onDevice, others, z float
 		}
 		m := metric.Median(rest)
 		t := (x.step - m) * (x.step - m) / (variance * 2 / float64(x.launches) * (1 + 1/float64(len(rest))))
-		if far := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)); far > z { // Wallace 1959, see Known
+		if far := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)); far > z { // Wallace 1959, see stepNoise
 			which, others, z = x, m, far
 		}
 	}

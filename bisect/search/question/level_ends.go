@@ -200,7 +200,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			if n == 0 || n < FewEndPairs && past == 0 {
 				continue
 			}
-			sd, _ = Known(d, s.levels[k], past)
+			sd, _ = stepNoise(d, s.levels[k], past)
 			if n < FewEndPairs {
 				sd *= firstPair / ClearlyDiffer
 			}
@@ -235,11 +235,11 @@ func (s *stage) past(k int) (p bisect.Scatter) {
 	return p
 }
 
-// Known is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
+// stepNoise is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
 // that of a launch. It is the deviation of a normal that is as rare as the step would be by chance, if the noise is
 // either what earlier sessions saw (past; 0: there were none) or unlike them. How the launches of each end scatter says
 // which of the two it is.
-func Known(d float64, levels [2][]float64, past float64) (step, launch float64) {
+func stepNoise(d float64, levels [2][]float64, past float64) (step, launch float64) {
 	squares, free, share := 0.0, 0.0, 0.0
 	for _, side := range levels {
 		m := 0.0
@@ -337,7 +337,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
 		d, _ := m.Step()
 		past := s.past(pick)
-		if _, s.q.noise = Known(d, s.levels[pick], past.SD); st == worse {
+		if _, s.q.noise = stepNoise(d, s.levels[pick], past.SD); st == worse {
 			e.Past = past
 		}
 	}

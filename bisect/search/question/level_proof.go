@@ -288,7 +288,7 @@ func (v *levelProof) besides(culprit string, rounds []*contest) []bisect.Effect 
 	var most *bisect.Effect
 	clear := math.Sqrt(Remarkable*Remarkable + 2*math.Log(float64(max(1, len(all)-1))))
 	far := v.r.Least
-	made := InParts(v.r.Ledger)
+	made := inParts(v.r.Ledger)
 	for _, c := range all {
 		if v.r.Ctx.Err() != nil {
 			return nil
