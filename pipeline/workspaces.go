@@ -149,7 +149,7 @@ func (ws *workspaces) checkWorkspace(ctx context.Context, r bisect.Request, well
 	case w == nil:
 		return nil, ws.root.Check()
 	case !well:
-		lost = ws.config.Recipe.Lost(ctx, w)
+		lost = trial.Lost(ctx, ws.config.Recipe, w)
 	case w.Gone():
 		lost = []string{"its folder"}
 	}

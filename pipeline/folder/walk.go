@@ -29,7 +29,7 @@ func (f *Folder) List(ctx context.Context, full string, visit Visitor) error {
 }
 
 // Names are what a folder holds, "" for the top.
-func (f *Folder) Names(ctx context.Context, full string) (map[string]bool, error) {
+func Names(ctx context.Context, f *Folder, full string) (map[string]bool, error) {
 	names := map[string]bool{}
 	at, _, err := f.parent(filepath.Join(full, "x"), false)
 	if err == nil {

@@ -792,7 +792,7 @@ func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 
 // Lost are files and folders of the commit that are in the slot no more; of a folder only its own path. It reads the names in
 // folders that have changed since a Switch read them.
-func (e *Export) Lost(ctx context.Context) []string {
+func Lost(ctx context.Context, e *Export) []string {
 	switch {
 	case e.dirty || len(e.mods) == 0:
 		return nil
@@ -800,7 +800,7 @@ func (e *Export) Lost(ctx context.Context) []string {
 		return []string{e.dir}
 	}
 	e.slot.tree.Rewind()
-	lost := e.lostBelow(ctx, e.held.places[""])
+	lost := lostBelow(ctx, e, e.held.places[""])
 	for _, d := range e.git {
 		if path := d.Lost(); path != "" {
 			lost = append(lost, path)
@@ -814,11 +814,11 @@ func (e *Export) Lost(ctx context.Context) []string {
 	return lost
 }
 
-func (e *Export) lostBelow(ctx context.Context, p *place) (lost []string) {
+func lostBelow(ctx context.Context, e *Export, p *place) (lost []string) {
 	st, err := folder.Look(e.slot.tree, p.full)
 	if err == nil && stampOf(&st) != p.seen {
 		var names map[string]bool
-		names, err = e.slot.tree.Names(ctx, p.full)
+		names, err = folder.Names(ctx, e.slot.tree, p.full)
 		for _, t := range p.files {
 			if err == nil && !names[path.Base(t.full)] {
 				lost = append(lost, t.full)
@@ -829,7 +829,7 @@ func (e *Export) lostBelow(ctx context.Context, p *place) (lost []string) {
 		return append(lost, p.full)
 	}
 	for _, kid := range p.kids {
-		lost = append(lost, e.lostBelow(ctx, kid)...)
+		lost = append(lost, lostBelow(ctx, e, kid)...)
 	}
 	return lost
 }

@@ -135,7 +135,7 @@ func (s *slot) renew(ctx context.Context) error {
 	if s.tree, err = folder.Open(s.dir); err != nil {
 		return writeError(s.dir, "open it", err)
 	}
-	names, err := s.tree.Names(ctx, "")
+	names, err := folder.Names(ctx, s.tree, "")
 	for name := range names {
 		if err == nil {
 			err = s.tree.RemoveAll(ctx, name)

@@ -258,10 +258,10 @@ func missingOutputs(dir string, patterns []string) (missing []string) {
 	return missing
 }
 
-// Lost are the names of what a trial in a workspace needs and was removed, see [workspace.Workspace.Lost]: outputs of a build
+// Lost are the names of what a trial in a workspace needs and was removed, see [workspace.Lost]: outputs of a build
 // that succeeded, too.
-func (p Recipe) Lost(ctx context.Context, w *workspace.Workspace) []string {
-	lost := w.Lost(ctx)
+func Lost(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
+	lost := workspace.Lost(ctx, w)
 	if w.Contents.Made {
 		lost = append(lost, missingOutputs(w.Dir, p.Plan.Outputs)...)
 	}

@@ -104,7 +104,7 @@ func (w *Workspace) Open(o Opening) error {
 		export, err = o.Repo.Export(w.root.ctx, w.Dir)
 	}
 	if err != nil {
-		return w.fault("making the workspace "+w.Dir, err)
+		return fault(w, "making the workspace "+w.Dir, err)
 	}
 	export.Paths, export.Keep = o.Paths, o.Keep
 	if o.Linked {
@@ -144,11 +144,11 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 	case ctx.Err() != nil:
 		return stats, ctx.Err()
 	}
-	return stats, w.fault("exporting commit "+bisect.ShortID(commit)+" to "+w.Dir, err)
+	return stats, fault(w, "exporting commit "+bisect.ShortID(commit)+" to "+w.Dir, err)
 }
 
 // fault is an error of the machine at work in the folder; what is not there any more was removed, as the job's lock soon is.
-func (w *Workspace) fault(what string, err error) error {
+func fault(w *Workspace, what string, err error) error {
 	if lost := w.CheckFolder(); lost != nil {
 		return lost
 	}
@@ -206,7 +206,7 @@ func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.H
 // RunBy is [Workspace.Run] of a process that run runs.
 func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
 	if err := errors.Join(os.MkdirAll(w.Tmp, 0o777), os.MkdirAll(w.Caches.Dir, 0o777)); err != nil {
-		return proc.Result{}, w.fault("making the folder "+w.Tmp, err)
+		return proc.Result{}, fault(w, "making the folder "+w.Tmp, err)
 	}
 	box, err := w.sandbox()
 	if err != nil {
@@ -249,7 +249,7 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 	box.Write = slices.Concat(box.Write, []string{w.Dir, w.Tmp, w.Caches.Dir, w.Caches.Python}, w.tools)
 	for _, dir := range box.Write {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, w.fault("making the folder "+dir, err)
+			return nil, fault(w, "making the folder "+dir, err)
 		}
 	}
 	return &box, nil
@@ -281,14 +281,14 @@ func (w *Workspace) Gone() bool {
 
 // Lost are the names of what a trial needs and was removed since its export, by whom is not known: whoever clears caches
 // removes what lies in them first, and folders last. It is for trials that failed; [Workspace.Gone] tells of the whole.
-func (w *Workspace) Lost(ctx context.Context) []string {
+func Lost(ctx context.Context, w *Workspace) []string {
 	if w.Gone() {
 		return []string{"its folder"}
 	}
 	if w.export == nil {
 		return nil
 	}
-	return append(w.export.Lost(ctx), w.lost...)
+	return append(source.Lost(ctx, w.export), w.lost...)
 }
 
 // Forget drops what is known of the last processes: of the disk when they ended, and of what was removed.
@@ -338,7 +338,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
 	if err := errors.Join(w.root.remove(dir), os.MkdirAll(dir, 0o777)); err != nil {
-		return "", w.fault("making the folder "+dir, err)
+		return "", fault(w, "making the folder "+dir, err)
 	}
 	if !slices.Contains(w.tools, dir) {
 		w.tools = append(w.tools, dir)
@@ -349,7 +349,7 @@ func (w *Workspace) Scratch(name string) (string, error) {
 // ClearCaches removes the caches of the launches.
 func (w *Workspace) ClearCaches() error {
 	if err := w.Caches.clear(w.root); err != nil {
-		return w.fault("clearing the caches of "+w.Name, err)
+		return fault(w, "clearing the caches of "+w.Name, err)
 	}
 	return nil
 }
