@@ -421,14 +421,17 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 	}
 }
 
-// expect starts interpreters for the first launch of the search, while the ends are launched.
+// expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the search.
 func expect(p *Pipeline, o trial.Order) {
-	if o.Early == nil || o.Request.Purpose != bisect.EndBad || len(p.Config.Recipe.Plan.Build) > 0 {
+	if o.Early == nil || len(p.Config.Recipe.Plan.Build) > 0 || o.Request.Purpose != bisect.EndGood && o.Request.Purpose != bisect.EndBad {
 		return
 	}
-	o.Request.Purpose = bisect.Searching
-	if w, err := p.workspaces.get(o.Request); err == nil {
-		trial.Expect(w, o)
+	o.Request.Clean = false // which would begin with another workspace
+	for _, why := range []bisect.Purpose{bisect.EndBad, bisect.EndGood, bisect.Searching} {
+		o.Request.Purpose = why
+		if w, err := p.workspaces.get(o.Request); err == nil {
+			trial.Expect(w, o)
+		}
 	}
 }
 
@@ -476,8 +479,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.early.Freeze(on)
 		}, Early: pool,
 	}
-	run, err := trial.Launch(ctx, w, order)
 	expect(p, order)
+	run, err := trial.Launch(ctx, w, order)
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)

@@ -112,7 +112,6 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 		p.modules = nil
 		return res, nil
 	}
-	go p.Fill(w, spec)
 	return res, nil
 }
 

@@ -37,8 +37,8 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 }
 
 // Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in
-// which the ends differ by more than their launches scatter, the first ones are off by no more than the later ones are,
-// or by an eighth of the step.
+// which the ends differ by more than their launches scatter, the first ones are off by an eighth of the step at most, or by
+// a quarter where the later ones, of which there are few, scatter by half as much as that.
 func (f *Firsts) Serve(name string) bool {
 	const leastWarm = 2
 	m := metric.Metric{Name: name}
@@ -52,7 +52,7 @@ func (f *Firsts) Serve(name string) bool {
 		step := math.Abs(bad.mean - good.mean)
 		if !(step <= scatter) { // or it is not a number
 			stepped = true
-			if !(off <= max(step/8, min(scatter, step/4))) {
+			if !(off <= max(step/8, min(2*scatter, step/4))) {
 				return false
 			}
 		}

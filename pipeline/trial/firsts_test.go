@@ -33,6 +33,7 @@ func TestFirsts(t *testing.T) {
 		"off at the bad end only":           {one(100), one(100, 101), one(150), one(130, 129), false},
 		"one of the first ones off":         {one(100, 120), one(100, 101), one(130), one(130, 129), false},
 		"off by less than they scatter":     {one(100), one(100, 104), one(138), one(130, 136), true},
+		"off by what three may scatter":     {one(354), one(353.7, 355.9), one(435.8), one(428.5, 422.9), true},
 		"they scatter as much as they step": {one(100), one(100, 130), one(130), one(130, 101), false},
 		"one later one":                     {one(100), one(100), one(130), one(130, 129), false},
 		"no first one":                      {nil, one(100, 101), one(130), one(130, 129), false},

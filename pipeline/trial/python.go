@@ -54,15 +54,16 @@ func IsPython(dir string, argv []string) bool {
 	return err == nil && ok && strings.Contains(words, "python")
 }
 
-// suits reports whether a process may be started early, or tell what others import: a Python program of which no time
-// before its own counts.
+// imports reports whether a process can tell what others of its program import: a Python program by itself.
+func (x *process) imports() bool {
+	return x.order.Early != nil && !x.plain && x.alone && !x.w.Sandboxed() && IsPython(x.order.Recipe.WorkDir(x.w), x.argv)
+}
+
+// suits reports whether a process may be started early: no time before its own counts.
 func (x *process) suits() bool {
-	r, p := x.order.Request, x.order.Recipe
-	if x.order.Early == nil || !r.Timing || p.WholeTimed || x.probed || x.plain || !x.alone || x.w.Sandboxed() {
-		return false
-	}
+	p := x.order.Recipe
 	counted := slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == "cpu" || s.From == metrics.Instructions })
-	return !counted && IsPython(p.WorkDir(x.w), x.argv)
+	return x.order.Request.Timing && !p.WholeTimed && !x.probed && !counted && x.imports()
 }
 
 // start runs the program of a launch: in a process that waits for it, or else in a new one. Where it suits, others are
@@ -71,10 +72,10 @@ func (x *process) suits() bool {
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	r, pool := x.order.Request, x.order.Early
 	switch {
+	case x.imports() && pool.Wants(r):
+		return pool.Learn(ctx, x.w, r.Purpose, spec)
 	case !x.suits():
 		return x.w.Run(ctx, spec)
-	case pool.Wants(r):
-		return pool.Learn(ctx, x.w, r.Purpose, spec)
 	case x.protocol.Base != "load" || !pool.Means(x.w, r.Candidate):
 		return x.w.Run(ctx, spec)
 	}
@@ -95,7 +96,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expect starts processes in a workspace in which the next launch will be made, of a candidate of the search.
+// Expect starts processes in a workspace in which one of the next launches will be made.
 func Expect(w *workspace.Workspace, o Order) {
 	stages := o.Recipe.Stages(o.Request.Candidate)
 	if o.Early == nil || !o.Early.Complete() || len(stages) != 1 {
