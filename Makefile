@@ -37,7 +37,7 @@ UNWATCHED = ./bisect/... ./fixtures/simulate ./kernels/cuda ./kernels/kernelbot 
 WATCHED = -race -gcflags=modernc.org/...=-race=false -gcflags=modernc.org/sqlite=-race
 # The longest first, so that none of them is left alone at the end.
 LONGEST = ./cmd/kbisect ./cmd/kbisect/internal/search ./fixtures/clusters ./pipeline/proc ./pipeline/source ./pipeline ./fixtures ./kernels
-TESTING = TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -vet=off -timeout 45m
+TESTING = env TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -vet=off -timeout 45m
 
 # Side by side, and more at a time than there are processors, since much of it waits for limits.
 test:
@@ -45,7 +45,7 @@ test:
 test-watched:
 	$(TESTING) $(WATCHED) -p 3 -parallel 4 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))")
 test-unwatched:
-	$(TESTING) -exec nice -p 1 $(UNWATCHED)
+	nice $(TESTING) -p 1 $(UNWATCHED)
 
 # control-plane builds etcd, kube-apiserver and kube-controller-manager for the tests of fixtures/clusters, from modules of
 # their own; it takes six minutes the first time, and less than one from the build cache of Go.
