@@ -87,7 +87,11 @@ func TestCPUs(t *testing.T) {
 	s := shell(t, "setsid sh -c 'grep Cpus_allowed_list /proc/self/status'; cut -d' ' -f19 /proc/self/stat; cut -d' ' -f19 /proc/$PPID/stat")
 	s.CPUs, s.Nice = []int{last}, 7
 	r := run(t, s)
-	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n7\n0\n", last); !strings.HasSuffix(string(r.Tail), want) {
+	niceness, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the kernel returns 20 less it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n7\n%d\n", last, 20-niceness); !strings.HasSuffix(string(r.Tail), want) {
 		t.Errorf("%q, want %q", r.Tail, want)
 	}
 	for _, cpus := range [][]int{{-1}, {last, 1000}, {7000, 100000}} {
