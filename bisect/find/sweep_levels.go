@@ -415,7 +415,7 @@ func (e *levelSweep) reportProbes() {
 			continue
 		}
 		v := bisect.Verdict{Call: bisect.Good, Class: bisect.OK, Probability: 1, Trials: made[i], Ratio: &l.Effect}
-		v.Why = fmt.Sprintf("%s %s times the good end's, launched %d times", e.q.Channel.Name(), question.Ratio(&l.Effect), made[i])
+		v.Why = fmt.Sprintf("%s, %s", words.Effect(l.Effect), words.Count(made[i], "launch"))
 		if d > metric.EffectMargin*e.r.Least {
 			v.Call, v.Class = bisect.Bad, bisect.Slow
 		}

@@ -235,7 +235,7 @@ func (c Contrast) Note(effect float64) string {
 // Sentence says who the culprit is and what it did.
 func (c *GateCulprit) Sentence() string {
 	if c.Only {
-		return words.Short(c.Commit) + " is the only commit of the branch that changes the build's or run's inputs"
+		return words.Short(c.Commit) + " is " + c.Certainty()
 	}
 	s := words.Short(c.Commit) + " " + words.Did(c.Class, "", c.Effect)
 	if c.Confidence != nil {
@@ -245,4 +245,17 @@ func (c *GateCulprit) Sentence() string {
 		s += ", not confirmed"
 	}
 	return s
+}
+
+// Certainty is how sure it is that the culprit is the one, and why.
+func (c *GateCulprit) Certainty() string {
+	switch {
+	case c.Only:
+		return "the only commit of the branch that changes the build's or run's inputs"
+	case c.Confidence == nil:
+		return ""
+	case c.Confirmed:
+		return words.Confidence(*c.Confidence) + ", confirmed by fresh launches against its parent"
+	}
+	return words.Confidence(*c.Confidence) + ", not confirmed"
 }

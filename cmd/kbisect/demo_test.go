@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
@@ -49,5 +50,52 @@ func TestDemoWithoutDevice(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v (%v)", left, err)
+	}
+}
+
+// TestDemoFitsATerminal: on a terminal of 80 by 24 characters the last screen of each of the demo's searches holds the
+// whole answer, beside the prompt.
+func TestDemoFitsATerminal(t *testing.T) {
+	t.Parallel()
+	const columns, rows = 80, 24
+	r := newRepo(t)
+	cmd := r.command("demo")
+	cmd.Env = append(r.env(), "TERM=xterm", "TMPDIR="+t.TempDir())
+	said, code := startOnTerminal(t, cmd, columns, rows).wait()
+	if code != exit.OK {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	first, second, ok := strings.Cut(said, "$ kbisect run --axis flags")
+	if !ok {
+		t.Fatalf("no second search: %s", said)
+	}
+	for _, c := range []struct {
+		said, verdict string
+		rows          []string
+	}{
+		{first, "✗ Makes loading exceed 3 s", []string{"commit", "author", "confidence", "lines", "works", "next"}},
+		{second, "✗ autotune=max causes a timeout", []string{"set", "verified", "keep", "claims", "next"}},
+	} {
+		shown := screen(t, c.said, columns, rows)
+		last := shown[max(0, len(shown)-rows):]
+		text := "\n" + strings.Join(last, "\n") + "\n"
+		at := strings.Index(text, "\n"+c.verdict)
+		if at < 0 {
+			t.Errorf("the last screen has no %q:%s", c.verdict, text)
+			continue
+		}
+		for _, row := range c.rows {
+			if !strings.Contains(text[at:], "\n  "+row+" ") {
+				t.Errorf("the last screen has no %s:%s", row, text)
+			}
+		}
+		if !strings.Contains(text, " candidates, ") {
+			t.Errorf("the last screen has no totals:%s", text)
+		}
+		for _, line := range strings.Split(c.said[strings.Index(c.said, c.verdict):], "\r\n") {
+			if n := utf8.RuneCountInString(controlsAnywhere.ReplaceAllString(line, "")); n > columns {
+				t.Errorf("%d characters: %q", n, line)
+			}
+		}
 	}
 }

@@ -93,7 +93,7 @@ func TestTooDearIsSaid(t *testing.T) {
 }
 
 // TestTooDearAsks: at a terminal the user decides. A no ends the search like an interruption, and who resumes it is not
-// asked again.
+// asked again. With a budget nobody is asked.
 func TestTooDearAsks(t *testing.T) {
 	t.Parallel()
 	r := newNoisy(t)
@@ -105,6 +105,7 @@ func TestTooDearAsks(t *testing.T) {
 	}{
 		{[]string{"run", "--good", "v1", "--", "sh", "noisy.sh"}, "Go on? [Y/n] ", "n\n", "Interrupted", exit.Interrupted},
 		{[]string{"run", "--resume"}, "--metric steady_us", "\x03", "Interrupted", exit.Interrupted},
+		{[]string{"run", "--good", "v1", "--budget", "1h", "--", "sh", "././noisy.sh"}, "--metric steady_us", "\x03", "Interrupted", exit.Interrupted},
 		{[]string{"run", "--good", "v1", "--no-hunks", "--", "sh", "./noisy.sh"}, "Go on? [Y/n] ", "\n", "", exit.Interrupted},
 	} {
 		cmd := r.command(c.args...)

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -122,3 +125,60 @@ func (x *terminal) wait() (string, int) {
 	}
 	return x.all.String(), x.cmd.ProcessState.ExitCode()
 }
+
+// screen is every line that a terminal of some size shows of what was written, those that have scrolled away first.
+func screen(t *testing.T, said string, columns, rows int) []string {
+	t.Helper()
+	lines, x, y := [][]rune{nil}, 0, 0
+	for len(said) > 0 {
+		if m := controls.FindStringSubmatch(said); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			switch m[2] {
+			case "A":
+				y = max(y-max(n, 1), len(lines)-rows, 0)
+			case "J":
+				lines, lines[y] = lines[:y+1], lines[y][:min(x, len(lines[y]))]
+			case "m", "": // a colour, or a link
+			default:
+				t.Fatalf("what the terminal of the test does not know: %q", m[0])
+			}
+			said = said[len(m[0]):]
+			continue
+		}
+		c, size := utf8.DecodeRuneInString(said)
+		said = said[size:]
+		switch {
+		case c == '\r':
+			x = 0
+			continue
+		case c == '\n' || x == columns:
+			if y++; y == len(lines) {
+				lines = append(lines, nil)
+			}
+		}
+		if c == '\n' {
+			continue // the terminal sends \r before it
+		}
+		if x == columns {
+			x = 0
+		}
+		for len(lines[y]) <= x {
+			lines[y] = append(lines[y], ' ')
+		}
+		lines[y][x] = c
+		x++
+	}
+	var out []string
+	for _, l := range lines {
+		out = append(out, strings.TrimRight(string(l), " "))
+	}
+	return out
+}
+
+// controls are the sequences of ECMA-48 that the program sends, and its links.
+var (
+	controls         = regexp.MustCompile("^(?:" + sequence + ")")
+	controlsAnywhere = regexp.MustCompile(sequence)
+)
+
+const sequence = `\x1b\[([0-9;]*)([A-Za-z])|\x1b\]8;[^\x1b]*\x1b\\`

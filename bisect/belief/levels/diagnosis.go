@@ -147,15 +147,15 @@ func (w Diagnosis) Warnings() []string {
 	}
 	switch {
 	case math.Abs(w.gain) > climbing && w.sure > 4:
-		what = append(what, fmt.Sprintf("the level moved by %+.1f %% during the job, like that of a device that warms up or throttles", 100*math.Expm1(w.gain)))
+		what = append(what, fmt.Sprintf("the level moved by %+.1f %% during the job, as on a machine that warms up or throttles", 100*math.Expm1(w.gain)))
 	case n.Rate > drifting*n.SD*n.SD, w.serial < serial:
 		what = append(what, "the level drifts between launches")
 	}
 	if len(what) > 0 {
-		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: let nothing else run on device and host, fix the clocks (nvidia-smi --lock-gpu-clocks), measure for longer in each launch; kbisect doctor shows what is running")
+		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: let nothing else run on this machine, measure for longer in each launch; kbisect doctor shows what is running")
 	}
 	if n.TwoModes(w.launches) {
-		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: fix the clocks and bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
+		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
 	}
 	return out
 }

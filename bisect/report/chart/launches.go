@@ -238,6 +238,7 @@ const (
 	mostPhased = 120
 	mostPoints = 150
 	closest    = 1.0 / 250
+	shortest   = 1.0 / 2000 // of a phase that is drawn
 )
 
 // Timeline is every launch in time: a lane for each device and purpose, more where launches overlap, and below
@@ -252,13 +253,16 @@ func (l Launches) Timeline(devices []Device) Rows {
 	var order []string
 	lanes := map[string][]track{}
 	end := 0.0
+	for _, x := range l.All {
+		end = max(end, x.Outcome.At+x.Outcome.Wall)
+	}
+	least := end * shortest
 	var states []Dot
 	for i, x := range l.All {
 		o := x.Outcome
 		if o.From != "" || o.Shared != "" { // nothing was run for it
 			continue
 		}
-		end = max(end, o.At+o.Wall)
 		state := map[bool]State{true: Good, false: Bad}[o.Class == bisect.OK]
 		if o.Untestable() {
 			state = Skipped
@@ -273,6 +277,9 @@ func (l Launches) Timeline(devices []Device) Rows {
 				continue
 			}
 			at = to
+			if to-from < least { // too short to be seen; the table has its time
+				continue
+			}
 			b.parts = append(b.parts, Bar{From: from, To: min(to, b.to), Class: colour(slices.Index(phases.Names, words.Printable(t.Name))), Key: b.key, Title: fmt.Sprintf("launch %d, %s: %s", i+1, t.Name, words.Seconds(t.Seconds))})
 		}
 		if lanes[lane] == nil {

@@ -277,8 +277,14 @@ func claimState(v sets.Verdict) State {
 func (f *finder) openRows() []Row {
 	const most = 5
 	var out rows
-	if f.Result != bisect.NoDifference {
+	if c := f.Complaint; c != nil && c.Ends != nil && f.Result != bisect.NoDifference {
+		out.add("difference", c.Ends.Words()+", bad end against good end")
+		out.more("evidence", f.Ends.Evidence)
+	} else if f.Result != bisect.NoDifference {
 		out.add("evidence", f.Ends.Evidence)
+	}
+	if p := f.Prospect; p != nil {
+		out.add("noise", fmt.Sprintf("%s varies by %s from launch to launch", p.Metric, words.Percent(p.Noise)))
 	}
 	out.add("error", report.Text(f.Error))
 	if n := len(f.Suspects); n > most && alike(f.Suspects) {
@@ -308,8 +314,8 @@ func (f *finder) common() []Row {
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
 		out.more("complaint", complaint(f.Search))
-		if c.Ends != nil { // a card of a culprit has the effect of that
-			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory && len(f.Culprits) > 0})
+		if c.Ends != nil && len(f.Culprits)+len(f.MinimalSets) > 0 { // else it is above; a card of a culprit has its effect
+			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory})
 		}
 	}
 	if f.Ends.Good == f.Ends.Bad { // flags

@@ -47,30 +47,28 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	return p
 }
 
-// gateRows are the two sides and the culprit, or why there is none although one was searched for.
+// gateRows are the culprit, or why there is none although one was searched for, and the two sides.
 func gateRows(d *report.Gate, l report.Ledger) []Row {
-	const most = 5 // places of the culprit
+	const mostPlaces = 5 // of the culprit
 	var f rows
-	f.row(sideRow("base", l, d.Base))
-	f.row(sideRow("HEAD", l, d.Head))
 	switch c := d.Culprit; {
 	case c != nil:
-		f.add("culprit", c.Sentence())
-		f.row(commitRow("commit", l, c.Commit, c.Subject))
+		f.row(commitRow("culprit", l, c.Commit, c.Subject))
 		f.add("author", authorWords(c.Author, c.Date))
 		if c.Effect != nil {
 			f.add("effect", report.Effect(*c.Effect).Words())
 		}
-		for i, x := range c.Places {
-			if i == most {
-				f.add("lines", fmt.Sprintf("and %d more places", len(c.Places)-i))
-				break
-			}
-			f.add("lines", x.String())
+		f.add("confidence", c.Certainty())
+		var places []string
+		for _, x := range c.Places {
+			places = append(places, x.String())
 		}
+		f.add("lines", words.Listed(places, mostPlaces))
 	case d.Search != nil:
 		f.add("culprit", "not found: "+d.Search.Why)
 	}
+	f.row(sideRow("base", l, d.Base))
+	f.row(sideRow("HEAD", l, d.Head))
 	f.add("error", report.Text(d.Error))
 	return f
 }
@@ -203,7 +201,7 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 		return Row{}
 	}
 	r := commitRow(name, l, c.Commit, words.Cut(c.Subject, 80))
-	if c.Revision != "" && c.Revision != c.Commit && c.Revision != r.ID {
+	if c.Revision != "" && c.Revision != c.Commit && c.Revision != r.ID && c.Revision != name {
 		r.Text = c.Revision + "  " + r.Text
 	}
 	return r

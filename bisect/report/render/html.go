@@ -35,6 +35,10 @@ func HTML(w io.Writer, p page.Page) error {
 			charts++
 			return template.HTML(chart.SVG(fmt.Sprintf("c%d", charts), words.Printable(c.Label), c.Picture)) // package chart escapes
 		},
+		"shown": func(all []page.Row, more bool) []page.Row {
+			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
+		},
+		"again": func(all []page.Row, i int) bool { return named(all, i) == "" },
 		"strip": strip, "code": code, "heading": heading,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {

@@ -227,7 +227,7 @@ func TestTextOfGates(t *testing.T) {
 		"regression": `(?m)^✗ Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "(?m)^\\? Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
 		"accepted": `(?m)^✓ Pass: no change of 3 % or more that is not accepted; 1 change for the worse accepted\.`, "idle": "^✓ Pass: equal inputs; nothing was launched",
 		"wrong": "(?m)^✗ Regression: HEAD fails in 2 of 2 launches", "flaky": "(?m)^\\? Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
-		"infra": "(?m)^\\? Stopped: machine problem", "no numbers": "there are no numbers", "blamed": "culprit +cccccccccc makes it slower, confidence 99 %",
+		"infra": "(?m)^\\? Stopped: machine problem", "no numbers": "there are no numbers", "blamed": `culprit .*  cccccccccc\n  confidence  99 %, confirmed by fresh launches`,
 	}
 	for name, g := range samples.Gates() {
 		p := page.New(g, report.Ledger{})
@@ -322,7 +322,7 @@ func TestPageOfComparison(t *testing.T) {
 	for _, f := range page.New(samples.Gates()["blamed"], report.Ledger{}).Cards[0].Rows {
 		blamed = append(blamed, f.Name+": "+f.Text)
 	}
-	holds(t, strings.Join(blamed, "\n"), "culprit: cccccccccc makes it slower, confidence 99 %", "lines: b:1")
+	holds(t, strings.Join(blamed, "\n"), "confidence: 99 %, confirmed by fresh launches against its parent", "lines: a dir/k%1,:.cu:3-9, b:1")
 }
 
 // Every document has a page in every format, and all three say the same headline, facts and titles in the same order.

@@ -107,6 +107,16 @@ func Percent(f float64) string {
 // Confidence is a probability in percent. Nothing that rests on trials is shown as 100 %.
 func Confidence(p float64) string { return fmt.Sprintf("%.4g %%", min(100*p, 99.99)) }
 
+// Odds are those of a logarithm, at most a million to one.
+func Odds(log float64) string {
+	const most = 1e6
+	odds := math.Min(math.Exp(math.Abs(log)), most)
+	if log < 0 {
+		return fmt.Sprintf("1 : %.0f", odds)
+	}
+	return fmt.Sprintf("%.0f : 1", odds)
+}
+
 // Change is a ratio as people read it: "+4.9 %" or, from twofold on, "2.92 times".
 func Change(ratio float64) string {
 	if !known(ratio) {

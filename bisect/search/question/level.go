@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -119,11 +120,11 @@ func (q *Level) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 	default:
 		v.Call, v.Probability = bisect.Untestable, 1
 	}
-	times := "once"
-	if t.N != 1 {
-		times = fmt.Sprintf("%d times", t.N)
+	how := words.Direction(q.Sign() > 0)
+	if p < 0.5 {
+		how, p = "not "+how, 1-p
 	}
-	v.Why = fmt.Sprintf("%s: %s with probability %.3g, launched %s for it", q.Channel.Name(), q.class(), p, times)
+	v.Why = fmt.Sprintf("%s: %s (%s), %s", q.Channel.Name(), how, words.Confidence(p), words.Count(t.N, "launch"))
 	if q.Channel.Metric.Exact {
 		v.Why = fmt.Sprintf("%s: %s", q.Channel.Name(), exactValue(q, r.Ledger, r.Span.Id(t.At)))
 	}
@@ -240,8 +241,8 @@ func (q *Level) unconfirmed(r *search.Run) {
 	m := r.Belief.(*levels.Belief)
 	e := &r.Account.Finding.Ends
 	e.Differ, e.Untestable = false, false
-	e.Why = fmt.Sprintf("the difference that the first launches of the ends showed was not confirmed: %s is %s times the good end's by all %d launches",
-		q.Channel.Name(), Ratio(q.Effect(m.Step())), m.Launches())
+	e.Why = fmt.Sprintf("the difference that the first launches of the ends showed was not confirmed: %s by all %d launches",
+		words.Effect(*q.Effect(m.Step())), m.Launches())
 	if refuted(r, max(3, math.Sqrt2*math.Erfcinv(4*r.Search.Delta()))) {
 		e.Hint = smallest(r)
 		r.Account.Finding.Complaint = bisect.Complaint{}
@@ -280,10 +281,6 @@ func (q *Level) Effect(d, sd float64) *bisect.Effect {
 		e.Case = q.Channel.Case
 	}
 	return e
-}
-
-func Ratio(e *bisect.Effect) string {
-	return fmt.Sprintf("%.3f (%.3f to %.3f)", e.Ratio, e.Low, e.High)
 }
 
 // With is the question about another number of the same launches.

@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -391,8 +392,8 @@ func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) b
 		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
 		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
 	}
-	e.Bad.Why = fmt.Sprintf("%s %s times the good end's", s.q.Channel.Name(), Ratio(eff))
-	e.Why = fmt.Sprintf("%s (%s is better), bad end against good end: ratio %s, %d and %d launches", s.q.Channel.Name(), s.q.Channel.Metric.Better(), Ratio(eff), len(levels[1]), len(levels[0]))
+	e.Bad.Why = words.Effect(*eff)
+	e.Why = fmt.Sprintf("%s, bad end against good end (%d and %s)", words.Effect(*eff), len(levels[1]), words.Count(len(levels[0]), "launch"))
 	if s.q.Channel.Metric.Exact {
 		s.exactWords(&e, least)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -183,7 +184,7 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
 			continue
 		}
-		text := fmt.Sprintf("launched in turn with %s: median ratio %.4f, %d pairs, odds of a step e^%.1f", bisect.ShortID(c.parent), v.q.Effect(c.test.Median(), 0).Ratio, c.test.Pairs(), c.test.LogOdds(m.Noise()))
+		text := fmt.Sprintf("%s against %s, %s in turn, %s for a step", words.Change(v.q.Effect(c.test.Median(), 0).Ratio), bisect.ShortID(c.parent), words.Count(c.test.Pairs(), "pair"), words.Odds(c.test.LogOdds(m.Noise())))
 		if c.exact != nil {
 			text = fmt.Sprintf("%s: %s, and %s in %s", v.q.Channel.Name(), exactValue(v.q, v.r.Ledger, c.culprit), exactValue(v.q, v.r.Ledger, c.parent), bisect.ShortID(c.parent))
 		}

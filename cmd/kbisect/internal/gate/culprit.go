@@ -43,9 +43,26 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	case f.Result == bisect.Found:
 		c := culpritOf(ctx, t, x, f.Culprits[0])
 		c.Confidence, c.Confirmed, c.Effect = &f.Culprits[0].Confidence, f.Culprits[0].Confirmed, f.Culprits[0].Effect
+		if e := c.Effect; e != nil && e.Case == "" {
+			e.Case = onlyCase(got, e.Metric)
+		}
 		return c, searchOf(s, t, f)
 	}
 	return nil, searchOf(s, t, f)
+}
+
+// onlyCase is the case of a metric that alone is worse, and that alone the search has seen; "" where there are several.
+func onlyCase(got compare.Result, metric string) (one string) {
+	for _, k := range got.Contrasts {
+		switch {
+		case k.Answer != compare.Worse || k.Metric.Name != metric:
+		case one != "" || k.Case == "":
+			return ""
+		default:
+			one = k.Case
+		}
+	}
+	return one
 }
 
 // aim is what the search looks for: the failure that the gate found, or the numbers that are worse. Accepted numbers are

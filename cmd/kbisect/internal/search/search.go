@@ -366,8 +366,8 @@ func left(t *session.Session) func() float64 {
 // unanswered is how long a question waits: who has left the terminal wanted the search.
 const unanswered = 2 * time.Minute
 
-// tooDear says that what is looked for is too dear. Who is at a terminal decides whether to go on; else the
-// budget does.
+// tooDear says that what is looked for is too dear. A budget decides how far to go all the same; without one who is at
+// a terminal does.
 func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
 	show := s.session.Display
 	head, hints := words.Prospect(p)
@@ -375,7 +375,7 @@ func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
 	for _, h := range hints {
 		show.Say("  " + h)
 	}
-	if s.ask == nil || show.Quiet {
+	if s.ask == nil || show.Quiet || s.session.Policy.Budget > 0 {
 		return nil
 	}
 	soon, cancel := context.WithTimeout(ctx, unanswered)
