@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -90,6 +91,15 @@ func TestWorkingFolderRemoved(t *testing.T) {
 		t.Error(o.Describe())
 	}
 	b.test(0, bisect.EndGood)
+	for err, hinted := range map[error]bool{
+		&bisect.InfraError{What: "preparing it", Err: &os.PathError{Op: "open", Path: "tree", Err: os.ErrNotExist}}: true,
+		&bisect.InfraError{What: "preparing it", Err: os.ErrPermission}:                                             false,
+		&trial.CommandError{Command: "x", Err: os.ErrNotExist}:                                                      false,
+	} {
+		if _, advice := hint.Split(resumable(err)); (advice != "") != hinted {
+			t.Errorf("%v: hint %q", err, advice)
+		}
+	}
 	if err := errors.Join(os.RemoveAll(b.Config.Dir), os.Remove(b.Config.Dir+".lock")); err != nil {
 		t.Fatal(err)
 	}

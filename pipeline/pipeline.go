@@ -17,12 +17,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/early"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -150,7 +152,8 @@ const (
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
 // without blaming the candidate. One for whose files there was too little memory is void, and is made again on the disk.
 // One that was throttled or shared its device is made again where its times matter.
-func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
+	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
@@ -207,6 +210,17 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 		}
 		dropped = append(dropped, again)
 	}
+}
+
+// resumable says what to do where a file of ours is not there any more, which has no other hint: somebody clears the caches.
+func resumable(err error) error {
+	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*trial.CommandError)) {
+		return err
+	}
+	if _, advice := hint.Split(err); advice != "" {
+		return err
+	}
+	return hint.Add(err, "where the working folder was removed, run again with --resume; nothing is lost")
 }
 
 // confirmTeardown makes a trial once more, with more time, that was ended in a teardown which is only supposed: the

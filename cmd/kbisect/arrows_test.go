@@ -48,7 +48,7 @@ kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
 pipeline/early: bisect kernels pipeline/proc pipeline/workspace
-pipeline: bisect kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/early pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/early pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
 pipeline/folder:
@@ -77,7 +77,7 @@ pipeline/source/hunks: pipeline/source pipeline/source/internal/attributes
 pipeline/stopwatch:
 pipeline/store:
 pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/early pipeline/proc pipeline/source pipeline/workspace
-pipeline/workspace: bisect pipeline/folder pipeline/proc pipeline/reads pipeline/source
+pipeline/workspace: bisect bisect/hint pipeline/folder pipeline/proc pipeline/reads pipeline/source
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source

@@ -265,6 +265,9 @@ func startWarden(box *Sandbox) (*client, error) {
 			errors.As(err, &refused)
 			return nil, &SandboxError{"make namespaces: " + refused.Error(), refused}
 		}
+		if errors.Is(err, unix.ENOENT) { // it is this program
+			return nil, fmt.Errorf("start the supervising process: %v\nhint: kbisect needs /proc: mount -t proc proc /proc", err)
+		}
 		return nil, fmt.Errorf("start the supervising process: %w", err)
 	}
 	w.reports = receive(control, w.done)

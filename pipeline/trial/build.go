@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/protocol"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -363,14 +365,17 @@ func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command st
 		}
 		return bisect.Outcome{}, &bisect.InfraError{What: "running " + command + " for " + r.Candidate.Brief(), Err: err}
 	case r.Purpose == bisect.EndGood:
-		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, commandHint(command, len(p.Plan.Build) > 0, err), w.Dir, err}
+		return bisect.Outcome{}, &CommandError{command, r.Candidate.Commit, commandHint(command, w.Dir, len(p.Plan.Build) > 0, err), w.Dir, err}
 	}
 	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + withoutDir(w, err)}, nil
 }
 
 // commandHint is advice about a command that cannot be started, or "".
-func commandHint(command string, built bool, err error) string {
+func commandHint(command, dir string, built bool, err error) string {
+	var disk unix.Statfs_t
 	switch {
+	case errors.Is(err, fs.ErrPermission) && unix.Statfs(dir, &disk) == nil && disk.Flags&unix.ST_NOEXEC != 0:
+		return "candidates lie on a file system that is mounted noexec: set XDG_CACHE_HOME to a folder where programs can be run"
 	case errors.Is(err, fs.ErrPermission) && strings.Contains(command, "/"):
 		return fmt.Sprintf("the file is not executable in this commit: use its interpreter (sh %s), or commit it as executable (git add --chmod=+x)", command)
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound):

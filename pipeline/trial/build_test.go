@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +55,7 @@ func newStand(t *testing.T, plan kernels.Plan, commits ...[]fixtures.Change) *st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { repo.Close() })
-	root, err := workspace.Open(t.Context(), filepath.Join(home, "work", "job"), "test")
+	root, err := workspace.Open(t.Context(), filepath.Join(home, "work", "job"), "test-"+rand.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +224,7 @@ func TestCommandHint(t *testing.T) {
 		{"./a", true, fs.ErrNotExist, "does the build make it? "},
 		{"nvcc", true, notFound, ""},
 	} {
-		if got := commandHint(c.command, c.built, c.err); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
+		if got := commandHint(c.command, ".", c.built, c.err); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s, %v: %q, want %q", c.command, c.err, got, c.want)
 		}
 	}

@@ -30,7 +30,7 @@ func (w *Workspace) Bring(ctx context.Context, root string, names []string) erro
 	defer from.Close()
 	to, err := os.OpenRoot(w.Dir) // nothing that a candidate left can lead out of it
 	if err != nil {
-		return fault(w, "opening "+w.Dir, err)
+		return &bisect.InfraError{What: "opening " + w.Dir, Err: err}
 	}
 	defer to.Close()
 	ctx, end := w.root.bounded(ctx)

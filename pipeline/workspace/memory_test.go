@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ func small(t *testing.T) Memory {
 func fast(t *testing.T, m Memory) (*Root, *Workspace) {
 	t.Helper()
 	disk, _, repo, ids := overRepo(t)
-	root, err := OpenInMemory(t.Context(), m, disk.Dir, "test")
+	root, err := OpenInMemory(t.Context(), m, disk.Dir, "test-"+rand.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func TestStaleMemory(t *testing.T) {
 		}
 	}
 	stale := leave(m)
-	other, err := OpenInMemory(t.Context(), m, "another job", "test")
+	other, err := OpenInMemory(t.Context(), m, "another job", "test-"+rand.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestStaleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale = leave(shared)
-	if root, err := Open(t.Context(), filepath.Join(t.TempDir(), "work", "job"), "test"); err != nil {
+	if root, err := Open(t.Context(), filepath.Join(t.TempDir(), "work", "job"), "test-"+rand.Text()); err != nil {
 		t.Error(err)
 	} else {
 		root.Close()
@@ -151,7 +152,7 @@ func TestForeignMemory(t *testing.T) {
 		if err := spoil(m.folder()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenInMemory(t.Context(), m, "job", "test"); err == nil || !strings.Contains(err.Error(), "private") {
+		if _, err := OpenInMemory(t.Context(), m, "job", "test-"+rand.Text()); err == nil || !strings.Contains(err.Error(), "private") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/folder"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
@@ -91,7 +92,7 @@ func (r *Root) checkLock() error {
 }
 
 func (r *Root) removed(err error) error {
-	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: fmt.Errorf("the working folder was removed: %w\nhint: run again with --resume; nothing is lost", err)}
+	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: hint.Add(fmt.Errorf("the working folder was removed: %w", err), "run again with --resume; nothing is lost")}
 }
 
 // leastFree is the free space below which a disk counts as full, in bytes.

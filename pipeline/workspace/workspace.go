@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -104,7 +105,7 @@ func (w *Workspace) Open(o Opening) error {
 		export, err = o.Repo.Export(w.root.ctx, w.Dir)
 	}
 	if err != nil {
-		return fault(w, "making the workspace "+w.Dir, err)
+		return &bisect.InfraError{What: "making the workspace " + w.Dir, Err: err}
 	}
 	export.Paths, export.Keep = o.Paths, o.Keep
 	if o.Linked {
@@ -144,24 +145,16 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (sour
 	case ctx.Err() != nil:
 		return stats, ctx.Err()
 	}
-	return stats, fault(w, "exporting commit "+bisect.ShortID(commit)+" to "+w.Dir, err)
-}
-
-// fault is an error of the machine at work in the folder; what is not there any more was removed, as the job's lock soon is.
-func fault(w *Workspace, what string, err error) error {
 	if lost := w.CheckFolder(); lost != nil {
-		return lost
+		return stats, lost
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return w.root.removed(err)
-	}
-	return &bisect.InfraError{What: what, Err: err}
+	return stats, &bisect.InfraError{What: "exporting commit " + bisect.ShortID(commit) + " to " + w.Dir, Err: err}
 }
 
 // repoGone is an error where the repository was moved or removed since the workspace was opened.
 func (w *Workspace) repoGone() error {
 	if _, err := os.Stat(filepath.Join(w.repo, "objects")); err != nil {
-		return &bisect.InfraError{What: "reading the repository", Err: fmt.Errorf("%w\nhint: it was moved or removed during the search; kbisect run --resume goes on where it is now", err)}
+		return &bisect.InfraError{What: "reading the repository", Err: hint.Add(err, "it was moved or removed during the search; kbisect run --resume goes on where it is now")}
 	}
 	return nil
 }
@@ -206,7 +199,7 @@ func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.H
 // RunBy is [Workspace.Run] of a process that run runs.
 func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
 	if err := errors.Join(os.MkdirAll(w.Tmp, 0o777), os.MkdirAll(w.Caches.Dir, 0o777)); err != nil {
-		return proc.Result{}, fault(w, "making the folder "+w.Tmp, err)
+		return proc.Result{}, err
 	}
 	box, err := w.sandbox()
 	if err != nil {
@@ -249,7 +242,7 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 	box.Write = slices.Concat(box.Write, []string{w.Dir, w.Tmp, w.Caches.Dir, w.Caches.Python}, w.tools)
 	for _, dir := range box.Write {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return nil, fault(w, "making the folder "+dir, err)
+			return nil, &bisect.InfraError{What: "making the folder " + dir, Err: err}
 		}
 	}
 	return &box, nil
@@ -338,7 +331,7 @@ func (w *Workspace) Environ(base []string, workDir, caches string) []string {
 func (w *Workspace) Scratch(name string) (string, error) {
 	dir := filepath.Join(w.Folder, name)
 	if err := errors.Join(w.root.remove(dir), os.MkdirAll(dir, 0o777)); err != nil {
-		return "", fault(w, "making the folder "+dir, err)
+		return "", &bisect.InfraError{What: "making the folder " + dir, Err: err}
 	}
 	if !slices.Contains(w.tools, dir) {
 		w.tools = append(w.tools, dir)
@@ -349,7 +342,7 @@ func (w *Workspace) Scratch(name string) (string, error) {
 // ClearCaches removes the caches of the launches.
 func (w *Workspace) ClearCaches() error {
 	if err := w.Caches.clear(w.root); err != nil {
-		return fault(w, "clearing the caches of "+w.Name, err)
+		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
 	}
 	return nil
 }

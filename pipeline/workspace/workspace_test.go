@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -47,7 +48,7 @@ func overRepo(t *testing.T) (root *Root, w *Workspace, repo *source.Repo, ids []
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { repo.Close() })
-	if root, err = Open(t.Context(), filepath.Join(home, "work", "job"), "test"); err != nil {
+	if root, err = Open(t.Context(), filepath.Join(home, "work", "job"), "test-"+rand.Text()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
@@ -146,7 +147,7 @@ func TestOpenRemovesStaleFolders(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(stale, "tree"), 0o500), os.WriteFile(stale+lockSuffix, nil, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(t.Context(), filepath.Join(parent, "other"), "test")
+	other, err := Open(t.Context(), filepath.Join(parent, "other"), "test-"+rand.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +292,7 @@ func TestOpenFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"file/job", "work/job", "dangling/job"} {
-		if _, err := Open(t.Context(), filepath.Join(home, dir), "test"); err == nil {
+		if _, err := Open(t.Context(), filepath.Join(home, dir), "test-"+rand.Text()); err == nil {
 			t.Errorf("%s was opened", dir)
 		}
 	}
