@@ -15,30 +15,27 @@ import (
 )
 
 // NcuPass is a set of metrics to ask ncu for. One metric that a version or a device does not
-// know makes the whole set fail, so there are smaller sets to fall back to.
+// know makes the whole set fail, so there is a smaller set to fall back to.
 type NcuPass struct {
 	Name    string
 	Metrics []string
-	First   bool // profile the first launches of the program instead of the first of each kernel
 }
 
-// NcuPasses lists the sets, the largest first.
+// NcuPasses lists the sets, the larger first.
 func NcuPasses() []NcuPass {
-	launch := []string{
+	usual := []string{
 		MetricTime, MetricRegisters, MetricStatic, MetricDynamic, "launch__grid_size", "launch__block_size", "launch__waves_per_multiprocessor",
 		"launch__occupancy_limit_blocks", "launch__occupancy_limit_registers", "launch__occupancy_limit_shared_mem", "launch__occupancy_limit_warps",
-	}
-	usual := slices.Concat(launch, []string{
 		"sm__maximum_warps_per_active_cycle_pct", "sm__warps_active.avg.pct_of_peak_sustained_active",
 		"sm__throughput.avg.pct_of_peak_sustained_elapsed",
 		"dram__throughput.avg.pct_of_peak_sustained_elapsed", "dram__bytes_read.sum", "dram__bytes_write.sum",
 		"lts__throughput.avg.pct_of_peak_sustained_elapsed", "lts__t_sector_hit_rate.pct",
-	})
+	}
 	full := slices.Concat(usual, []string{"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "sm__inst_executed_pipe_tensor.sum"})
 	for _, s := range stalls() {
 		full = append(full, "smsp__average_warps_issue_stalled_"+s+"_per_issue_active.ratio")
 	}
-	return []NcuPass{{"all metrics", full, false}, {"the usual metrics", usual, false}, {"figures of the launch", launch, true}}
+	return []NcuPass{{"all metrics", full}, {"the usual metrics", usual}}
 }
 
 // stalls are the warp stall reasons that every architecture from 7.0 on counts.
@@ -65,13 +62,8 @@ func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
 	if len(quoted) > 0 {
 		names = "regex:^(" + strings.Join(quoted, "|") + ")$"
 	}
-	switch {
-	case !pass.First: // three launches of every kernel, however many others come between
-		return append(argv, "--kernel-name-base", "function", "--kernel-id", "::"+names+":1|2|3")
-	case names != "":
-		argv = append(argv, "--kernel-name-base", "function", "--kernel-name", names)
-	}
-	return append(argv, "--launch-count", "20")
+	// three launches of every kernel, however many others come between
+	return append(argv, "--kernel-name-base", "function", "--kernel-id", "::"+names+":1|2|3")
 }
 
 var ncuVersion = lazy.Pattern(`(?m)^Version ([0-9][0-9.]*)`)

@@ -303,7 +303,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if err != nil {
 		return stats, err
 	}
-	e.restoreInto(p, seen.changed)
+	p.restore(seen.changed)
 	if err := e.checkNames(p); err != nil {
 		return stats, err
 	}
@@ -382,8 +382,8 @@ func (e *Export) reset(ctx context.Context) error {
 	return e.slot.renew(ctx)
 }
 
-// restoreInto plans to write the tracked files that the build has changed.
-func (e *Export) restoreInto(p *plan, changed []*tracked) {
+// restore plans to write the tracked files that the build has changed.
+func (p *plan) restore(changed []*tracked) {
 	for _, t := range changed {
 		t.touched = true
 		if _, planned := p.puts[t.full]; !planned && !p.dels[t.full] {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+	"github.com/xrash/smetrics"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
@@ -323,7 +325,7 @@ func parentOf(o objects, id string, n int) (string, error) {
 // nearNames picks up to three names that a mistyped one may have meant.
 func nearNames(rev string, names []string) []string {
 	base, _ := splitRev(rev)
-	if base == "" {
+	if base == "" || len(base) > 200 {
 		return nil
 	}
 	type scored struct {
@@ -333,7 +335,7 @@ func nearNames(rev string, names []string) []string {
 	var near []scored
 	seen := map[string]bool{}
 	for _, name := range names {
-		d := editDistance(strings.ToLower(base), strings.ToLower(name))
+		d := smetrics.WagnerFischer(strings.ToLower(base), strings.ToLower(name), 1, 1, 1)
 		if len(base) >= 3 && strings.Contains(strings.ToLower(name), strings.ToLower(base)) {
 			d = min(d, 1)
 		}
@@ -342,39 +344,10 @@ func nearNames(rev string, names []string) []string {
 			near = append(near, scored{name, d})
 		}
 	}
-	slices.SortFunc(near, func(a, b scored) int {
-		if a.dist != b.dist {
-			return a.dist - b.dist
-		}
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(near, func(a, b scored) int { return cmp.Or(a.dist-b.dist, strings.Compare(a.name, b.name)) })
 	var out []string
 	for _, s := range near[:min(3, len(near))] {
 		out = append(out, s.name)
 	}
 	return out
-}
-
-// editDistance is Levenshtein's, on bytes.
-func editDistance(a, b string) int {
-	if len(a) > 200 || len(b) > 200 {
-		return 200
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diag := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diag
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diag = row[j]
-			row[j] = min(cost, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }
