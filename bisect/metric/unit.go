@@ -54,29 +54,28 @@ func ParseUnit(symbol string) (Unit, bool) {
 
 // amount reads a unit that is not a fraction.
 func amount(s string) (Unit, bool) {
-	lower := func(base string, factor float64) (Unit, bool) { return Unit{base, factor, Lower}, true }
 	switch s {
 	case "s", "sec", "secs", "second", "seconds":
-		return lower("s", 1)
+		return Unit{"s", 1, Lower}, true
 	case "ms", "msec", "msecs", "millisecond", "milliseconds":
-		return lower("s", 1e-3)
+		return Unit{"s", 1e-3, Lower}, true
 	case "us", "µs", "μs", "usec", "usecs", "microsecond", "microseconds": // the micro sign and the Greek letter
-		return lower("s", 1e-6)
+		return Unit{"s", 1e-6, Lower}, true
 	case "ns", "nsec", "nsecs", "nanosecond", "nanoseconds":
-		return lower("s", 1e-9)
+		return Unit{"s", 1e-9, Lower}, true
 	case "min", "minute", "minutes":
-		return lower("s", 60)
+		return Unit{"s", 60, Lower}, true
 	case "h", "hour", "hours":
-		return lower("s", 3600)
+		return Unit{"s", 3600, Lower}, true
 	case "cycles", "instructions", "count", "W", "J":
-		return lower(s, 1)
+		return Unit{s, 1, Lower}, true
 	case "%":
 		return Unit{s, 1, Unknown}, true // of the peak, or of the misses
 	case "x":
 		return Unit{s, 1, Higher}, true // a speedup
 	}
 	if u, factor := prefixed(s); u == "B" || strings.EqualFold(u, "byte") || strings.EqualFold(u, "bytes") {
-		return lower("B", factor)
+		return Unit{"B", factor, Lower}, true
 	} else if u == "Hz" {
 		return Unit{"Hz", factor, Higher}, true
 	}
@@ -91,32 +90,11 @@ func fraction(s string) (over, under string, ok bool) {
 		}
 	}
 	u, _ := prefixed(s)
-	var noun string
-	switch u {
-	case "FLOPS", "flops":
-		noun = "FLOP"
-	case "OPS", "iops", "IOPS":
-		noun = "op"
-	case "IPS":
-		noun = "instruction"
-	case "TEPS":
-		noun = "edge"
-	case "Bps", "bps":
-		noun = u[:1]
-	case "fps", "FPS":
-		noun = "frame"
-	case "qps":
-		noun = "query"
-	case "rps":
-		noun = "request"
-	case "tps":
-		noun = "token"
-	case "pps":
-		noun = "packet"
-	default:
-		return "", "", false
-	}
-	return strings.TrimSuffix(s, u) + noun, "s", true
+	noun, ok := map[string]string{
+		"FLOPS": "FLOP", "flops": "FLOP", "OPS": "op", "iops": "op", "IOPS": "op", "IPS": "instruction", "TEPS": "edge", "Bps": "B", "bps": "b",
+		"fps": "frame", "FPS": "frame", "qps": "query", "rps": "request", "tps": "token", "pps": "packet",
+	}[u]
+	return strings.TrimSuffix(s, u) + noun, "s", ok
 }
 
 // work reads what is done: bytes, bits, operations, or things that programs count.

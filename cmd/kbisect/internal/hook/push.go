@@ -13,7 +13,7 @@ import (
 
 // pushedRef is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
 type pushedRef struct {
-	localRef, local   string // what is pushed, as the user named it, and its object
+	local             string // the object that is pushed
 	remoteRef, remote string // what it is called there, and the object it has there now
 }
 
@@ -45,7 +45,7 @@ func readPushed(r io.Reader) ([]pushedRef, error) {
 		if n < 4 || !baseline.ObjectID(f[n-3]) || !baseline.ObjectID(f[n-1]) || !strings.HasPrefix(f[n-2], "refs/") {
 			return nil, fmt.Errorf("reading what is pushed: unexpected line %q (git writes local ref, id, remote ref, id)", words.Printable(line[:min(len(line), 200)]))
 		}
-		out = append(out, pushedRef{strings.Join(f[:n-3], " "), f[n-3], f[n-2], f[n-1]})
+		out = append(out, pushedRef{f[n-3], f[n-2], f[n-1]})
 	}
 	return out, nil
 }

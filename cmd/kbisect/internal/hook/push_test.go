@@ -41,7 +41,7 @@ func FuzzReadPushed(f *testing.F) {
 			t.Error("an error and lines")
 		}
 		for _, p := range all {
-			if !baseline.ObjectID(p.local) || !baseline.ObjectID(p.remote) || !strings.Contains(text, p.localRef+" "+p.local+" "+p.remoteRef+" "+p.remote) {
+			if !baseline.ObjectID(p.local) || !baseline.ObjectID(p.remote) || !strings.Contains(text, " "+p.local+" "+p.remoteRef+" "+p.remote) {
 				t.Errorf("%q of %q", p, text)
 			}
 			if strings.HasPrefix(p.remoteRef, "refs/tags/") && p.skipReason() == "" {
