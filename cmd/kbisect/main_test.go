@@ -137,7 +137,7 @@ func (t tests) Run() int {
 	dir, err := os.MkdirTemp("", "kbisect-tools-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(buildPlain(dir), keepHello(dir), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+		err = errors.Join(buildPlain(dir), keepHello(dir), keepGoCache(), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -183,12 +183,21 @@ func keepHello(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "cc"), []byte(script), 0o777)
 }
 
+// keepGoCache names the build cache of Go, which a program with another home would fill anew for a minute.
+func keepGoCache() error {
+	dir, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		return fmt.Errorf("go env: %w", err)
+	}
+	return os.Setenv("GOCACHE", strings.TrimSpace(string(dir)))
+}
+
 // testEnv is an environment in which git and kbisect know nothing of the machine's user.
 func testEnv(home string) []string {
 	wd, _ := os.Getwd() // of the package
 	return []string{
 		"HOME=" + home, "XDG_CACHE_HOME=" + filepath.Join(home, "cache"),
-		"GIT_CONFIG_GLOBAL=" + filepath.Join(wd, "testdata/gitconfig"), "GIT_CONFIG_SYSTEM=/dev/null",
+		"GOCACHE=" + os.Getenv("GOCACHE"), "GIT_CONFIG_GLOBAL=" + filepath.Join(wd, "testdata/gitconfig"), "GIT_CONFIG_SYSTEM=/dev/null",
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com",
 		"GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
 		"GORACE=atexit_sleep_ms=0", // else each kbisect waits for a second at its end, where it is built with the race detector
