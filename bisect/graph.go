@@ -108,12 +108,13 @@ func (g strands) reach(total []float64) []float64 {
 	for s := range n {
 		open[s+1] += open[s]
 	}
+	var table [8][256]float64
 	for first := 0; first < n; first += 64 {
 		last := min(first+64, n)
 		if !slices.ContainsFunc(total[first:last], func(w float64) bool { return w != 0 }) {
 			continue
 		}
-		table := byteSums(total[first:last])
+		byteSums(total[first:last], &table)
 		all, whole := ^uint64(0)>>(64-(last-first)), 0.0
 		for b := range table {
 			whole += table[b][255]
@@ -156,9 +157,8 @@ func (g strands) reach(total []float64) []float64 {
 	return sum
 }
 
-// byteSums tabulates the sums of all subsets of up to 64 weights, eight at a time.
-func byteSums(w []float64) *[8][256]float64 {
-	var t [8][256]float64
+// byteSums tabulates in t the sums of all subsets of up to 64 weights, eight at a time.
+func byteSums(w []float64, t *[8][256]float64) {
 	for b := range t {
 		for bit := range 8 {
 			if i := 8*b + bit; i < len(w) {
@@ -172,7 +172,6 @@ func byteSums(w []float64) *[8][256]float64 {
 			}
 		}
 	}
-	return &t
 }
 
 // Distances returns how many steps along the history, in either direction, lie between each commit and the nearest of

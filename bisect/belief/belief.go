@@ -102,47 +102,73 @@ const BuildShare = 0.15
 // Nearest lists the open commits whose chance to be bad lies nearest to some quantiles. One that probably cannot be
 // tested must lie nearer.
 func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices) []int {
-	var can, out []int
-	for i, b := range bad {
-		if b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i) {
-			can = append(can, i)
-		}
+	type choice struct {
+		worth float64
+		at    int
 	}
-	for _, q := range quantiles {
-		best, at := 1e-9, -1
-		for _, i := range can {
-			if worth := p.Testable(i) * (1 - math.Abs(bad[i]-q)/max(q, 1-q)); worth > best {
-				best, at = worth, i
+	best := slices.Repeat([]choice{{1e-9, -1}}, len(quantiles))
+	for i, b := range bad {
+		if !(b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i)) {
+			continue
+		}
+		testable := p.Testable(i)
+		for k, q := range quantiles {
+			if worth := testable * (1 - math.Abs(b-q)/max(q, 1-q)); worth > best[k].worth {
+				best[k] = choice{worth, i}
 			}
 		}
-		if at >= 0 && !slices.Contains(out, at) {
-			out = append(out, at)
+	}
+	var out []int
+	for _, x := range best {
+		if x.at >= 0 && !slices.Contains(out, x.at) {
+			out = append(out, x.at)
 		}
 	}
 	return out
 }
 
-// Likeliest keeps the likeliest suspects that together reach the probability p, oldest first.
-func Likeliest(all []bisect.Suspect, p float64) []bisect.Suspect {
-	probs := make([]float64, len(all)) // few of them differ, so that they are sorted faster than the suspects
-	for i, s := range all {
-		probs[i] = s.Probability
+// Likeliest lists the likeliest commits that together reach the share p of all weights, oldest first.
+func Likeliest(weights []float64, p float64) (out []bisect.Suspect) {
+	total := 0.0
+	for _, w := range weights {
+		total += w
 	}
-	slices.Sort(probs)
-	sum, n := 0.0, len(probs)
+	trifle := (1 - p) * total / float64(len(weights)) // all that weigh less add up to less than 1-p
+	counts := func(w float64) bool { return w > 0 && w >= trifle }
+	n := 0
+	for _, w := range weights {
+		if counts(w) {
+			n++
+		}
+	}
+	sorted := make([]float64, 0, n)
+	for _, w := range weights {
+		if counts(w) {
+			sorted = append(sorted, w)
+		}
+	}
+	slices.Sort(sorted) // few of them differ, so that this is fast
+	sum := 0.0
 	least, ties := 0.0, 0 // of those that are kept
-	for ; n > 0 && sum < p; n-- {
-		if sum += probs[n-1]; probs[n-1] != least {
-			least, ties = probs[n-1], 0
+	for ; n > 0 && sum < p*total; n-- {
+		if sum += sorted[n-1]; sorted[n-1] != least {
+			least, ties = sorted[n-1], 0
 		}
 		ties++
 	}
-	return slices.DeleteFunc(all, func(s bisect.Suspect) bool {
-		if s.Probability == least {
-			ties--
+	out = make([]bisect.Suspect, 0, len(sorted)-n)
+	for i, w := range weights {
+		if !counts(w) || w < least {
+			continue
 		}
-		return s.Probability < least || s.Probability == least && ties < 0
-	})
+		if w == least {
+			if ties--; ties < 0 {
+				continue
+			}
+		}
+		out = append(out, bisect.Suspect{Index: i, Probability: w})
+	}
+	return out
 }
 
 // Parted reports that one of n commits is usable and reaches some, but not all of the members of a set.

@@ -71,13 +71,16 @@ func (e *Failures) Weights() []float64 { return e.Posterior().Weight }
 
 // Credible lists the likeliest commits that together hold the share p of what is left to commits,
 // oldest first.
-func (e *Failures) Credible(p float64) []bisect.Suspect { return e.Posterior().Credible(p) }
+func (e *Failures) Credible(p float64) []bisect.Suspect { return Likeliest(e.Posterior().Weight, p) }
 
 // Add takes in one launch; that of an index below 0 is good whoever is to blame.
 func (e *Failures) Add(l Launch) {
 	t := Tally{Passes: 1}
 	if l.Failed {
 		t = Tally{Fails: 1}
+	}
+	if e.last != nil { // which keeps what it was made of
+		e.bad = slices.Clone(e.bad)
 	}
 	e.last, e.doubted = nil, nil
 	e.all = e.all.Plus(t)
@@ -248,12 +251,16 @@ func (e *Failures) doubting() Posterior {
 	return *e.doubted
 }
 
+// Doubt is what a sceptic holds against the claim that the culprit is in a set. He takes it for as likely as not that the
+// complaint comes sometimes only, even if every launch of a bad commit so far has shown it.
+func (e *Failures) Doubt(members []int) float64 { return 1 - e.posterior(doubtful).of(members) }
+
 // posterior weighs them as those of a kind of complaint.
 func (e *Failures) posterior(of kind) Posterior {
-	b := Posterior{kind: of, Weight: make([]float64, len(e.commits)), Bad: slices.Clone(e.bad), All: e.all}
+	b := Posterior{kind: of, Weight: make([]float64, len(e.commits)), Bad: e.bad, All: e.all}
 	alike := logAlike(e.all)
-	top := alike // all likelihoods are taken relative to the largest
-	logs := make([]float64, len(e.commits))
+	top := alike     // all likelihoods are taken relative to the largest
+	logs := b.Weight // each becomes a weight in its place
 	byTally(e.bad, func(t Tally) float64 { return b.kind.logMixed(t, e.all.Minus(t)) }, func(k int, l float64) {
 		logs[k] = l
 		top = max(top, l)
@@ -298,28 +305,15 @@ func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
 	return b.kind.logMixed(bad.Plus(runs), good) - b.kind.logMixed(bad, good.Plus(runs))
 }
 
-// Credible lists the likeliest commits that together hold the share p of what is left to commits,
-// oldest first.
-func (b Posterior) Credible(p float64) []bisect.Suspect {
-	var all []bisect.Suspect
-	total := 0.0
-	for _, w := range b.Weight {
-		total += w
-	}
-	trifle := (1 - p) * total / float64(len(b.Weight)) // all that weigh less add up to less than 1-p
-	for i, w := range b.Weight {
-		if w > 0 && w >= trifle {
-			all = append(all, bisect.Suspect{Index: i, Probability: w})
-		}
-	}
-	return Likeliest(all, p*total)
-}
-
 // Peers lists the suspects that no launch so far tells from commit k.
 func (e *Failures) Peers(k int) []int {
 	var out []int
+	reach := make([][]bool, len(e.tested))
+	for n, c := range e.tested {
+		reach[n] = e.reach[c]
+	}
 	for i, p := range e.prior {
-		if p > 0 && e.bad[i] == e.bad[k] && !slices.ContainsFunc(e.tested, func(c int) bool { return e.reach[c][i] != e.reach[c][k] }) {
+		if p > 0 && e.bad[i] == e.bad[k] && !slices.ContainsFunc(reach, func(r []bool) bool { return r[i] != r[k] }) {
 			out = append(out, i)
 		}
 	}

@@ -58,6 +58,7 @@ func (m *Belief) Add(l belief.Launch) {
 	if len(m.launches) > 0 {
 		l.Y -= m.launches[0].Y // the first launch is the zero of the scale
 	}
+	m.parts.culprit, m.parts.below = nil, nil
 	if l.Index != belief.GoodEnd && m.parts.tested[l.Index] == nil {
 		m.parts.split(l.Index)
 	}
@@ -116,14 +117,7 @@ func (m *Belief) Bad(i int) float64 { return m.parts.bad(i) }
 
 // Credible lists the likeliest commits that together hold the share p, oldest first.
 func (m *Belief) Credible(p float64) []bisect.Suspect {
-	var all []bisect.Suspect
-	trifle := (1 - p) / float64(len(m.parts.commits)) // all that weigh less add up to less than 1-p
-	for i, w := range m.parts.weights() {
-		if m.parts.of[i] >= 0 && w >= trifle {
-			all = append(all, bisect.Suspect{Index: i, Probability: w})
-		}
-	}
-	return belief.Likeliest(all, p)
+	return belief.Likeliest(m.parts.weights(), p)
 }
 
 // Misfit implements Belief.

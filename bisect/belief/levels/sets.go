@@ -2,6 +2,7 @@ package levels
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -17,6 +18,8 @@ type partition struct {
 	of      []int     // the set of each commit; -1 where it cannot be the culprit
 	sets    []set     // in order of their oldest commit when made
 	tested  [][]bool  // of each commit that was launched: what it reaches; nil for the others
+
+	culprit, below []float64 // weights and badness of the launches so far; nil: not made yet
 }
 
 // set is a set of commits that no launch tells apart, with the filter that takes its members for the culprit.
@@ -142,8 +145,11 @@ func (p *partition) top() (j int, probability float64) {
 	return j, probability
 }
 
-// weights returns the probability of each commit to be the culprit.
+// weights returns the probability of each commit to be the culprit, which is not to be written to.
 func (p *partition) weights() []float64 {
+	if p.culprit != nil {
+		return p.culprit
+	}
 	post := p.posterior()
 	w := make([]float64, len(p.commits))
 	for i, j := range p.of {
@@ -151,6 +157,7 @@ func (p *partition) weights() []float64 {
 			w[i] = post[j] * p.prior[i] / p.sets[j].mass
 		}
 	}
+	p.culprit = w
 	return w
 }
 
@@ -167,13 +174,16 @@ func (p *partition) bad(i int) float64 {
 
 // badness is the probability of each commit to be bad. What is next to impossible counts for nothing.
 func (p *partition) badness() []float64 {
-	weights := p.weights()
-	for i, w := range weights {
-		if w < 1e-15 {
-			weights[i] = 0
+	if p.below == nil {
+		weights := slices.Clone(p.weights())
+		for i, w := range weights {
+			if w < 1e-15 {
+				weights[i] = 0
+			}
 		}
+		p.below = p.graph.Masses(weights)
 	}
-	return p.graph.Masses(weights)
+	return p.below
 }
 
 // members lists the commits of set j, oldest first.

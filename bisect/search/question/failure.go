@@ -219,6 +219,7 @@ func (q *Failure) lost(r *search.Run, id string, why bisect.Purpose) (text strin
 
 const (
 	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them
+	stillDoubts  = 1.3 // times the error allowed that a sceptic may hold against a complaint that always came; at 1 nearly every proof would need one pass more
 	credibleBad  = 0.9 // below 1 minus this, a commit is not believed to be bad
 )
 
@@ -229,14 +230,15 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
 	}
-	b := r.Belief.(*belief.Failures).Posterior()
+	e := r.Belief.(*belief.Failures)
+	b := e.Posterior()
 	culprit, parents := r.Span.Sides(set)
 	if r.Ledger.Early() && (culprit != r.Span.Id(set[0]) || q.lost(r, culprit, bisect.ConfirmCulprit) != "") { // the commit around the set says nothing of who in it stops early
 		r.TakeTime("the culprit cannot be tested, and the search rests on trials that were stopped before their limit: those are made again with the whole limit")
 		return false, nil
 	}
 	f := &failureProof{q, r}
-	m := f.enough(b, set[0])
+	m := f.enough(e, set)
 	for _, p := range parents {
 		if q.lost(r, p, bisect.ConfirmParent) == "" && !f.cleared(b, set[0], p, m) {
 			return f.tryParent(set[0], culprit, p)
@@ -262,13 +264,17 @@ type failureProof struct {
 	r *search.Run
 }
 
-// enough is how often a parent must have passed if commit k is the culprit.
-func (f *failureProof) enough(b belief.Posterior, k int) int {
-	least := enoughPasses
+// enough is how often a parent must have passed if the culprit is in a set. One pass more where the complaint always came
+// and a sceptic still holds too much against that: a complaint of every second launch leads a search astray that looks the same.
+func (f *failureProof) enough(e *belief.Failures, set []int) int {
+	b, least := e.Posterior(), enoughPasses
+	always := b.Bad[set[0]].Passes == 0 && b.All.Fails == b.Bad[set[0]].Fails
 	if f.r.Search.Fast || f.q.certain() {
 		least = 1
+	} else if always && e.Doubt(set) > stillDoubts*f.r.Search.Delta() {
+		least++
 	}
-	return max(least, int(math.Ceil(math.Log(f.r.Search.Delta())/math.Log(1-b.Rate(k)))))
+	return max(least, int(math.Ceil(math.Log(f.r.Search.Delta())/math.Log(1-b.Rate(set[0])))))
 }
 
 // cleared reports that a parent has passed often enough, from a clean build too but in a fast search, and that its own
