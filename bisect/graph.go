@@ -16,7 +16,14 @@ func NewGraph(commits []Commit) *Graph {
 
 // Masses returns, for every commit, the total weight of the commits of the range that it reaches,
 // itself included.
-func (g *Graph) Masses(weight []float64) []float64 { return g.strands.masses(weight) }
+func (g *Graph) Masses(weight []float64) []float64 {
+	out := slices.Clone(weight)
+	g.strands.masses(out)
+	return out
+}
+
+// ToMasses puts the masses in the place of the weights.
+func (g *Graph) ToMasses(weight []float64) { g.strands.masses(weight) }
 
 // Ancestors marks commit i and everything that it reaches inside the range.
 func Ancestors(commits []Commit, i int) []bool {
@@ -69,22 +76,19 @@ func squeeze(parents [][]int) strands {
 	return g
 }
 
-// masses is the total weight that each commit reaches.
-func (g strands) masses(weight []float64) []float64 {
-	out := make([]float64, len(weight)) // first of the commit's strand, up to and with the commit
+// masses puts the total weight that each commit reaches in the place of its weight.
+func (g strands) masses(weight []float64) {
 	total := make([]float64, len(g.up))
 	for i, w := range weight {
-		out[i] = w
 		if b := g.before[i]; b >= 0 {
-			out[i] += out[b]
+			weight[i] += weight[b] // of the commit's strand, up to and with the commit
 		}
 		total[g.strand[i]] += w
 	}
 	below := g.reach(total)
 	for i, s := range g.strand {
-		out[i] += below[s] - total[s]
+		weight[i] += below[s] - total[s]
 	}
-	return out
 }
 
 // reach returns the weight that each strand reaches, its own included. Reachability is computed for 64

@@ -26,6 +26,7 @@ type Failures struct {
 	reach   map[int][]bool // what each of them reaches
 	last    *Posterior     // of the launches so far; nil: not made yet
 	doubted *Posterior     // the same as a sceptic sees them; nil: not made yet
+	ahead   forecast       // the last one; the next takes its place in memory
 }
 
 // NewFailures begins without a launch. A prior of 0 clears a commit; certain says that the complaint comes always or
@@ -334,8 +335,11 @@ type forecast struct {
 // forecast looks one launch ahead.
 func (e *Failures) forecast(b Posterior) forecast {
 	n := len(e.commits)
-	more, moreH := make([]float64, n), make([]float64, n) // than if the commit were good
-	var f forecast
+	if e.ahead.more == nil {
+		e.ahead.more, e.ahead.moreH = make([]float64, n), make([]float64, n)
+	}
+	more, moreH := e.ahead.more, e.ahead.moreH // than if the commit were good
+	f := forecast{more: more, moreH: moreH}
 	type rates struct{ bad, badH, good, goodH float64 }
 	byTally(b.Bad, func(t Tally) rates {
 		g, fail := b.All.Minus(t), Tally{Fails: 1}
@@ -351,7 +355,8 @@ func (e *Failures) forecast(b Posterior) forecast {
 	r := failNext(logAlike, b.All)
 	f.fail += b.Alike * r
 	f.known += b.Alike * BinaryEntropy(r)
-	f.more, f.moreH = e.graph.Masses(more), e.graph.Masses(moreH)
+	e.graph.ToMasses(more)
+	e.graph.ToMasses(moreH)
 	return f
 }
 

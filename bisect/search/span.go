@@ -20,7 +20,7 @@ type Span struct {
 	Within  []bool           // commits below the bad end; all, unless the range holds several changes
 	Usable  []bool           // can be launched
 	Proven  []bool           // has told something about the complaint before
-	alike   map[string][]int // the commits of equal inputs, by their key
+	alike   map[string][]int // the commits of equal inputs, by their key, where there are several
 	Blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
 
 	declared []bisect.Commit // Commits before anything was learned
@@ -56,12 +56,20 @@ func (p *Span) Weigh(weights []float64) {
 func (p *Span) Clear() {
 	p.Prior = make([]float64, len(p.Commits))
 	p.alike = map[string][]int{}
+	first := make(map[string]int, len(p.Commits)) // of each key
 	for i, c := range p.Commits {
 		p.Usable[i] = !c.Neutral || i == len(p.Commits)-1
 		if !c.Neutral && p.Within[i] {
 			p.Prior[i] = p.weight[i]
 		}
-		if c.Key != "" {
+		if c.Key == "" {
+			continue
+		}
+		if k, ok := first[c.Key]; !ok {
+			first[c.Key] = i
+		} else if p.alike[c.Key] == nil {
+			p.alike[c.Key] = []int{k, i}
+		} else {
 			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}

@@ -181,7 +181,8 @@ func (p *partition) badness() []float64 {
 				weights[i] = 0
 			}
 		}
-		p.below = p.graph.Masses(weights)
+		p.graph.ToMasses(weights)
+		p.below = weights
 	}
 	return p.below
 }
