@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -217,12 +218,17 @@ func TestPutRefuses(t *testing.T) {
 		"loop1": "->loop2", "loop2": "->loop1",
 	})
 	must(t, syscall.Mkfifo(filepath.Join(from, "pipe"), 0o644))
+	var disk unix.Statfs_t
+	must(t, unix.Statfs(from, &disk))
+	must(t, os.WriteFile(filepath.Join(from, "sparse"), nil, 0o644))
+	must(t, os.Truncate(filepath.Join(from, "sparse"), int64(disk.Bavail)*disk.Bsize)) // takes nothing here, and all of the disk as a copy
 	for _, test := range []struct {
 		output string
 		want   error // nil: any
 	}{
 		{"missing", fs.ErrNotExist}, {"*.so", fs.ErrNotExist}, {"a/b", nil}, {"/etc/passwd", errEscape}, {"../x", errEscape}, {"a/../../x", errEscape},
 		{"", errEscape}, {"abs", errEscape}, {"up", errEscape}, {"d", errEscape}, {"d/abs/passwd", errEscape}, {"sly", errEscape}, {"loop1", nil}, {"pipe", nil},
+		{"sparse", syscall.ENOSPC},
 		{"[", nil},
 	} {
 		c := open(t, t.TempDir())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,11 @@ func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]strin
 
 // collect stores the contents of the outputs and returns their manifest.
 func (c *Cache) collect(root *os.Root, key string, outputs []string, meta map[string]string) (*manifest, error) {
-	k := &collector{cache: c, root: root, seen: map[string]bool{}}
+	k := &collector{cache: c, root: root, seen: map[string]bool{}, room: math.MaxInt64}
+	var disk unix.Statfs_t
+	if unix.Statfs(c.dir, &disk) == nil {
+		k.room = int64(disk.Bavail) * disk.Bsize / 2
+	}
 	for _, out := range outputs {
 		if err := k.output(out); err != nil {
 			return nil, err
@@ -76,6 +81,7 @@ type collector struct {
 	root  *os.Root
 	seen  map[string]bool // paths that items has or will have
 	items []item
+	room  int64 // bytes that the rest may take: a sparse file says it holds more than any disk
 }
 
 // output adds what one output names.
@@ -233,6 +239,9 @@ func (k *collector) file(path string) error {
 	}
 	if !fi.Mode().IsRegular() {
 		return fmt.Errorf("%s was replaced while it was read", path)
+	}
+	if k.room -= fi.Size(); k.room < 0 {
+		return fmt.Errorf("it takes more than half of what is free: %w", unix.ENOSPC)
 	}
 	sum, size, err := k.cache.putObject(f)
 	if err != nil {

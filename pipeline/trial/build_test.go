@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
@@ -227,6 +228,18 @@ func TestCommandHint(t *testing.T) {
 		if got := commandHint(c.command, ".", c.built, c.err); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s, %v: %q, want %q", c.command, c.err, got, c.want)
 		}
+	}
+}
+
+// Where nothing can be executed, no file of the commit is to blame.
+func TestCommandHintNoexec(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOEXEC, "size=64k"); err != nil {
+		t.Skipf("NOT TESTED: no file system can be mounted (%v)", err)
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	if got := commandHint("./run.sh", dir, false, fs.ErrPermission); !strings.Contains(got, "noexec") {
+		t.Error(got)
 	}
 }
 
