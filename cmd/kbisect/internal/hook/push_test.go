@@ -16,8 +16,8 @@ func TestReadPushed(t *testing.T) {
 	id, other := strings.Repeat("1", 40), strings.Repeat("ab", 32)
 	for text, want := range map[string]string{
 		"": "[]", "\n": "[]",
-		"refs/heads/a " + id + " refs/heads/b " + other + "\n": "[{refs/heads/a " + id + " refs/heads/b " + other + "}]",
-		"HEAD^{/a b} " + id + " refs/heads/b " + other:         "[{HEAD^{/a b} " + id + " refs/heads/b " + other + "}]",
+		"refs/heads/a " + id + " refs/heads/b " + other + "\n": "[{" + id + " refs/heads/b " + other + "}]",
+		"HEAD^{/a b} " + id + " refs/heads/b " + other:         "[{" + id + " refs/heads/b " + other + "}]",
 		"a " + id + " refs/heads/b\n":                          "error", "a b c d\n": "error", id + "\n": "error",
 		"a " + id + " heads/b " + id + "\n": "error", "a " + id[1:] + " refs/heads/b " + id + "\n": "error",
 	} {
