@@ -45,7 +45,9 @@ type Spec struct {
 	Clean           bool // every build is a clean one
 	Block           Block
 	Learnt          []Learnt
-	Reference       *bisect.Request // launched first; nil: no time matters
+	Keys            map[string]string // in the cache, of builds that were jobs of their own, by candidate
+	Anew            bool              // those were clean ones
+	Reference       *bisect.Request   // launched first; nil: no time matters
 	Request         bisect.Request
 	Check           bool // nothing is launched: the block shows that blocks run
 }
@@ -67,13 +69,14 @@ type Result struct {
 	Devices   []string // UUIDs, or what the scheduler calls them
 	Reference *bisect.Outcome
 	Outcome   bisect.Outcome
-	Infra     string // the machine's fault, instead of an outcome
-	Refused   string // what the user can correct, likewise
+	Keys      map[string]string // in the cache, of what was built, by candidate
+	Infra     string            // the machine's fault, instead of an outcome
+	Refused   string            // what the user can correct, likewise
 }
 
 // name names a block by what is asked for, so that a resumed search finds the jobs of the one before.
 func (s Spec) name() string {
-	data, _ := json.Marshal([]any{s.Request, s.Reference, s.Clean}) // plain data
+	data, _ := json.Marshal([]any{s.Request, s.Reference, s.Clean, s.Anew}) // plain data
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:10])
 }

@@ -3,6 +3,7 @@
 //
 //	Sample    writes a block, submits it as a job, waits for its result, decides whose fault a failure is    cluster.go
 //	Spec      a block as data: one request, and the launch on the same device that its times are relative to block.go
+//	Keys      builds that are jobs of their own, by their place in the cache                               builds.go
 //	Work      the other side: runs the block by package pipeline, and writes the result beside it            worker.go
 //	Executor  four verbs of a scheduler: submit, states, cancel, version                            package executor
 //
@@ -71,8 +72,14 @@ type Cluster struct {
 	timed    bool                 // times were taken, by an earlier attempt perhaps
 	live     map[string]time.Time // jobs that were submitted, by id
 	states   map[string]executor.Report
-	asked    time.Time      // when the last answer was asked for
-	faults   map[string]int // of the machine, by node
+	builds   map[build]chan struct{} // that are jobs of their own: held by who makes one
+	keys     map[build]string        // in the cache, of those that were made
+	asked    time.Time               // when the last answer was asked for
+	newest   time.Time               // when the last job was submitted
+	idle     bool                    // all jobs waited then
+	waited   time.Duration           // that they did
+	until    time.Time               // see Until
+	faults   map[string]int          // of the machine, by node
 	warnings []string
 	said     string
 }
@@ -92,23 +99,25 @@ func Open(ctx context.Context, c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Cluster{config: c, executor: scheduler, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}}
+	x := &Cluster{config: c, executor: scheduler, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}, builds: map[build]chan struct{}{}, keys: map[build]string{}}
 	if x.shared, err = openShared(cmp.Or(c.Settings.Shared, c.Folder)); err != nil {
 		return nil, &executor.RefusedError{Why: "[executor] shared: " + err.Error()}
 	}
 	x.dir, x.name = filepath.Join(x.shared.dir, "sessions", c.Session), name
 	x.base = filepath.Join(x.dir, "base.json")
 	x.spec = Spec{Version: c.Version, Session: c.Session, Cache: filepath.Join(x.shared.dir, "builds"), Device: c.Settings.Device(), Block: c.Block}
-	if c.Settings.Streams() {
+	if c.Settings.Streams() && c.Settings.Kind == executor.Kubernetes { // the image has it
 		x.spec.Digest, err = self()
 	} else {
-		x.program, x.spec.Digest, err = x.shared.program()
+		x.program, x.spec.Digest, err = x.shared.program(c.Settings.Streams() && c.Settings.Kind == executor.Slurm)
 	}
 	if err != nil {
 		return nil, &bisect.InfraError{What: "copying kbisect to " + x.shared.dir, Err: err}
 	}
 	keep := c.Block.Plan.Keep
 	switch {
+	case c.Settings.Apart() && len(c.Block.Plan.Build) > 0 && len(c.Block.Plan.Outputs) == 0:
+		return nil, &executor.RefusedError{Why: "[executor] makes jobs of builds, and nothing says what a build leaves for the launches\nhint: outputs = [...] in [build]"}
 	case c.Repo == nil:
 		return x, nil
 	case c.Settings.Streams() && len(keep) > 0:
@@ -178,11 +187,30 @@ func (c *Cluster) Slot(n int) bisect.Sampler {
 	})
 }
 
-// sample makes one block until it has a result, or until nobody can.
+// sample makes the block of a request, after its builds where those are jobs of their own.
 func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(string)) (bisect.Outcome, error) {
 	spec, err := c.block(r)
 	if err != nil {
 		return bisect.Outcome{}, &bisect.InfraError{What: "preparing a job for " + r.Candidate.Brief(), Err: err}
+	}
+	var built bisect.Outcome
+	if len(spec.Block.Plan.Build) > 0 && c.config.Settings.Apart() && !r.BuildOnly {
+		if built, err = buildApart(ctx, c, &spec, doing); err != nil || built.Class != bisect.OK {
+			return built, err
+		}
+	}
+	o, _, err := c.run(ctx, spec, doing)
+	if built.Built {
+		o.Built, o.CacheHit, o.Build = true, false, built.Build
+	}
+	return o, err
+}
+
+// run makes jobs of a block until one has a result, or until nobody can. keys are those of what was built.
+func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bisect.Outcome, keys map[string]string, err error) {
+	r := spec.Request
+	if r.BuildOnly && c.config.Settings.Apart() {
+		spec.Device, spec.Block.GPUs = false, []string{"none"}
 	}
 	var bad, faults []string // bad are the nodes that this block failed on
 	anywhere := false        // no other node has what it asks for
@@ -190,7 +218,7 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 	for try := 0; ; try++ {
 		j := c.job(spec, try, ends[executor.Late] > 0)
 		if !anywhere {
-			j.Exclude = c.exclude(bad)
+			j.Exclude = exclude(c, bad)
 		}
 		res, rep, err := c.make(ctx, spec, j, doing)
 		var refused *executor.RefusedError
@@ -199,20 +227,20 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 			continue
 		}
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, bisect.ErrSpent) {
 				os.RemoveAll(filepath.Dir(j.Spec)) // a later request submits it again
 			}
-			return bisect.Outcome{}, err
+			return o, nil, err
 		}
 		node, fault := rep.Node, ""
 		switch {
 		case res == nil && (rep.State == executor.Late || rep.State == executor.TooLarge):
 			if ends[rep.State]++; ends[rep.State] == fencedTries {
-				return fenced(rep, j), nil
+				return fenced(rep, j), nil, nil
 			}
 			continue
 		case res == nil && rep.State == executor.Unstartable && ends[executor.Unstartable] > 0:
-			return bisect.Outcome{}, &executor.RefusedError{Why: fmt.Sprintf("[executor] no job could be started: %s\nhint: is the image right, and may the nodes pull it?", rep.Words)}
+			return o, nil, &executor.RefusedError{Why: fmt.Sprintf("[executor] no job could be started: %s\nhint: is the image right, and may the nodes pull it?", rep.Words)}
 		case res == nil:
 			ends[rep.State]++
 			fault = fmt.Sprintf("job ended without a result: %s", rep.Words)
@@ -220,21 +248,21 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 				fault += ": " + said
 			}
 		case res.Refused != "":
-			return bisect.Outcome{}, &executor.RefusedError{Why: res.Refused}
+			return o, nil, &executor.RefusedError{Why: res.Refused}
 		case res.Infra != "":
 			node, fault = cmp.Or(res.Node, node), res.Infra
 		default:
-			o, err := c.collect(spec, *res)
+			o, err = c.collect(spec, *res)
 			o.Repeated = append(faults, o.Repeated...)
-			return o, err
+			return o, res.Keys, err
 		}
 		if node != "" && rep.State != executor.Cancelled {
 			bad, fault = append(bad, node), node+": "+fault
-			c.blame(node, fault)
+			blame(c, node, fault)
 		}
 		faults = append(faults, fault)
 		if len(faults) == tries {
-			return bisect.Outcome{}, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%d jobs failed by the machine's fault: %s", tries, strings.Join(slices.Compact(faults), "; "))}
+			return o, nil, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%d jobs failed by the machine's fault: %s", tries, strings.Join(slices.Compact(faults), "; "))}
 		}
 	}
 }
@@ -292,11 +320,11 @@ func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	if late { // the node may have been slow
 		fence *= 2
 	}
-	return executor.Job{Name: name, Session: c.name, Program: c.program, Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence}
+	return executor.Job{Name: name, Session: c.name, Program: c.program, Folder: filepath.Dir(c.shared.dir), Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence, Build: s.Request.BuildOnly && c.config.Settings.Apart()}
 }
 
 // exclude adds to some nodes those that keep failing.
-func (c *Cluster) exclude(bad []string) []string {
+func exclude(c *Cluster, bad []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := slices.Clone(bad)
@@ -310,7 +338,7 @@ func (c *Cluster) exclude(bad []string) []string {
 }
 
 // blame counts a fault of the machine. A node that keeps failing is left out.
-func (c *Cluster) blame(node, fault string) {
+func blame(c *Cluster, node, fault string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.faults[node]++; c.faults[node] == nodeFaults {

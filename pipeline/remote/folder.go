@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -22,11 +23,11 @@ import (
 
 // shared is the folder that both sides see. What lies there has the name of its content, and is made once:
 //
-//	bin/DIGEST/kbisect     this program
+//	bin/DIGEST/kbisect     this program, or kbisect.gz
 //	repos/DIGEST.git       copies of repositories that lie elsewhere, by their paths
 //	builds/                the build cache of all jobs
 //	sessions/ID/made/      commits that exist in memory alone
-//	sessions/ID/jobs/NAME  a block: spec.json, result.json, output, and id of the job
+//	sessions/ID/jobs/NAME  a block: spec.json, result.json, output, and id of the job; inputs.tar where nothing is shared
 type shared struct{ dir string }
 
 // openShared makes the folder, which nobody else may write: what lies there is run.
@@ -46,12 +47,16 @@ func private(dir string) error {
 	return folder.MakePrivate(dir)
 }
 
-// program is this program in the folder, and its digest.
-func (s shared) program() (path, digest string, err error) {
+// program is this program in the folder, compressed for a job that gets it with its inputs, and its digest.
+func (s shared) program(compressed bool) (path, digest string, err error) {
 	if digest, err = self(); err != nil {
 		return "", "", err
 	}
-	path = filepath.Join(s.dir, "bin", digest[:16], "kbisect")
+	name := "kbisect"
+	if compressed {
+		name += ".gz"
+	}
+	path = filepath.Join(s.dir, "bin", digest[:16], name)
 	if _, err := os.Stat(path); err == nil {
 		return path, digest, nil
 	}
@@ -60,7 +65,20 @@ func (s shared) program() (path, digest string, err error) {
 		return "", "", err
 	}
 	defer in.Close()
-	return path, digest, write(path, 0o700, in)
+	if !compressed {
+		return path, digest, write(path, 0o700, in)
+	}
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() {
+		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		if err == nil {
+			_, err = io.Copy(z, in)
+			err = errors.Join(err, z.Close())
+		}
+		w.CloseWithError(err)
+	}()
+	return path, digest, write(path, 0o600, r)
 }
 
 // self is the digest of the program that runs: versions are the same where it is.

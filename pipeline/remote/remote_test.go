@@ -10,10 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -76,6 +79,9 @@ func (x *processes) Submit(_ context.Context, j executor.Job) (string, error) {
 	x.states[id] = executor.Report{State: executor.Running, Node: node, Words: ""}
 	cmd := exec.Command(j.Program, "worker", j.Spec)
 	cmd.Env = append(append(os.Environ(), "SLURMD_NODENAME="+node), x.env[node]...)
+	if j.Build {
+		cmd.Env = append(cmd.Env, "TOOLS=here", "CC=tool")
+	}
 	out, err := os.Create(j.Output)
 	if err != nil {
 		return "", err
@@ -245,6 +251,42 @@ func TestNodesLeftOut(t *testing.T) {
 	}
 }
 
+// TestBuildsApart: builds are jobs of their own, one for a candidate, and launches find what they made where there are no tools.
+// A proof's are made anew, once, and a build that fails is the answer.
+func TestBuildsApart(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "1", "2", "broken")
+	x := &processes{nodes: []string{"a"}, env: map[string][]string{"a": {"CUDA_VISIBLE_DEVICES=0"}}}
+	c := open(t, x, r, `test "$(cat built)" = "built $(cat state)"`)
+	counted := filepath.Join(t.TempDir(), "builds")
+	c.config.Settings.Build = []string{"--cpus-per-task=2"}
+	c.spec.Device = true
+	c.spec.Block.Plan.Build = []string{"sh", "-c", `cat state >>` + counted + `; test "$TOOLS" = here && test "$(cat state)" != broken && echo "built $(cat state)" >built`}
+	c.spec.Block.Plan.Outputs = []string{"built"}
+	ask := func(n int, why bisect.Purpose, nth int, clean bool, want bisect.Class) {
+		t.Helper()
+		o, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[n]}, Purpose: why, Nth: nth, Clean: clean})
+		if err != nil || o.Class != want {
+			t.Errorf("%v %+v", err, o)
+		}
+	}
+	var all sync.WaitGroup
+	for nth := range 3 {
+		all.Go(func() { ask(0, bisect.Searching, nth, false, bisect.OK) })
+	}
+	all.Wait()
+	ask(1, bisect.Searching, 0, false, bisect.OK)
+	ask(1, bisect.ConfirmCulprit, 0, true, bisect.OK)
+	ask(1, bisect.ConfirmCulprit, 1, true, bisect.OK)
+	ask(2, bisect.Searching, 0, false, bisect.BuildFailed)
+	if built, err := os.ReadFile(counted); err != nil || string(built) != "122broken" {
+		t.Errorf("built %q: %v", built, err)
+	}
+	if builds := slices.DeleteFunc(slices.Clone(x.jobs), func(j executor.Job) bool { return !j.Build }); len(builds) != 4 || len(x.jobs) != 4+6 {
+		t.Errorf("%d builds of %d jobs", len(builds), len(x.jobs))
+	}
+}
+
 // TestMadeCommits: a commit that exists in memory alone is tried in a job as it is here.
 func TestMadeCommits(t *testing.T) {
 	t.Parallel()
@@ -318,9 +360,11 @@ func TestSharedFolder(t *testing.T) {
 	}
 }
 
-// written is an executor whose jobs end at once, on one of 64 nodes. It counts how often it is asked.
+// written is an executor whose jobs write their result and nothing else. At a time one runs on each of its nodes.
 type written struct {
 	processes
+	takes time.Duration // a job
+	free  int           // nodes
 	asked int
 }
 
@@ -328,14 +372,28 @@ func (x *written) Submit(_ context.Context, j executor.Job) (string, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.jobs = append(x.jobs, j)
-	id, node := j.Name, fmt.Sprintf("n%d", len(x.jobs)%64)
-	x.states[id] = executor.Report{State: executor.Running, Node: node}
-	time.AfterFunc(2*time.Second, func() {
-		if err := writeJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), Result{Node: node, Outcome: bisect.Outcome{Class: bisect.OK}}); err != nil {
-			panic(err)
-		}
-	})
-	return id, nil
+	x.states[j.Name] = executor.Report{State: executor.Pending}
+	x.schedule()
+	return j.Name, nil
+}
+
+// schedule starts jobs on nodes that are free.
+func (x *written) schedule() {
+	for ; x.free > 0 && len(x.jobs) > 0; x.free-- {
+		j, node := x.jobs[0], fmt.Sprintf("n%d", x.free)
+		x.jobs = x.jobs[1:]
+		x.states[j.Name] = executor.Report{State: executor.Running, Node: node}
+		time.AfterFunc(x.takes, func() {
+			if err := writeJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), Result{Node: node, Outcome: bisect.Outcome{Class: bisect.OK}}); err != nil {
+				panic(err)
+			}
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.states[j.Name] = executor.Report{State: executor.Done, Node: node}
+			x.free++
+			x.schedule()
+		})
+	}
 }
 
 func (x *written) States(ctx context.Context, ids []string) (map[string]executor.Report, error) {
@@ -345,31 +403,53 @@ func (x *written) States(ctx context.Context, ids []string) (map[string]executor
 	return x.processes.States(ctx, ids)
 }
 
-// TestThousandBlocks at a time ask the scheduler as often as one would, and take little memory.
+// TestThousandBlocks on 64 nodes ask the scheduler as often as one would, and take little memory and processor time. Time
+// is simulated, as if each took a minute.
 func TestThousandBlocks(t *testing.T) {
 	r, ids := history(t, "1")
-	x := &written{processes: processes{states: map[string]executor.Report{}}}
+	x := &written{processes: processes{states: map[string]executor.Report{}}, free: 64, takes: time.Minute}
 	c := open(t, &x.processes, r, "exit 0")
 	c.executor = x
-	began := time.Now()
-	var all sync.WaitGroup
-	for n := range 1000 {
-		all.Go(func() {
-			if _, err := c.Slot(n).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching, Nth: n}); err != nil {
-				t.Error(err)
-			}
-		})
+	synctest.Test(t, func(t *testing.T) {
+		began, before := time.Now(), processorTime(t)
+		var all sync.WaitGroup
+		for n := range 1000 {
+			all.Go(func() {
+				if _, err := c.Slot(n).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching, Nth: n}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		wall, used := time.Since(began), processorTime(t)-before
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		if m.Sys > 300<<20 {
+			t.Errorf("%d MB of memory", m.Sys>>20)
+		}
+		if most := int(wall/time.Second) + 1; x.asked > most {
+			t.Errorf("the scheduler was asked %d times, want at most %d", x.asked, most)
+		}
+		if used > wall/100 && !detector() {
+			t.Errorf("%s of processor time in %s", used, wall)
+		}
+		t.Logf("%d MB, asked %d times in %s, %s of processor time", m.Sys>>20, x.asked, wall, used)
+	})
+}
+
+// detector reports the race detector, which takes most of the time itself.
+func detector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// processorTime is what this process has used.
+func processorTime(t *testing.T) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
 	}
-	all.Wait()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.Sys > 300<<20 {
-		t.Errorf("%d MB of memory", m.Sys>>20)
-	}
-	if most := int(time.Since(began)/time.Second) + 1; x.asked > most {
-		t.Errorf("the scheduler was asked %d times, want at most %d", x.asked, most)
-	}
-	t.Logf("%d MB, asked %d times in %s", m.Sys>>20, x.asked, time.Since(began))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestFiles: another machine sees a file whole or not at all, and what is not a result is an error.

@@ -20,7 +20,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Where nothing is shared, a job has all it needs in it, as a tar of
+// Where nothing is shared, a job gets all that it needs, as a tar of
 //
 //	spec.json    paths in it are relative
 //	repo.git     its commits alone, as git packs them: they are compressed then
@@ -35,10 +35,11 @@ const (
 	resultMark = "kbisect-result "
 )
 
-// pack packs a block. Its folder is scratch.
-func pack(ctx context.Context, repo *source.Repo, s Spec, scratch string) ([]byte, error) {
+// pack packs a block into a file, of a size that a job carries; most 0 is any.
+func pack(ctx context.Context, repo *source.Repo, s Spec, file string, most int64) error {
+	scratch := file + ".d"
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	defer os.RemoveAll(scratch)
 	if !s.Check {
@@ -53,7 +54,7 @@ func pack(ctx context.Context, repo *source.Repo, s Spec, scratch string) ([]byt
 		if made, ok := source.MadeOf(repo, s.Request.Candidate.Commit); ok {
 			need(made.Sides...)
 			if err := writeJSON(filepath.Join(scratch, madeFile), made); err != nil {
-				return nil, err
+				return err
 			}
 			s.Made = madeFile
 		} else {
@@ -63,44 +64,54 @@ func pack(ctx context.Context, repo *source.Repo, s Spec, scratch string) ([]byt
 			need(s.Reference.Candidate.Commit)
 		}
 		if err := source.Extract(ctx, repo, filepath.Join(scratch, repoFolder), commits...); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	s.Repo, s.Cache, s.Logs = repoFolder, "builds", "logs"
 	if err := writeJSON(filepath.Join(scratch, specFile), s); err != nil {
-		return nil, err
+		return err
 	}
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	if err := errors.Join(w.AddFS(os.DirFS(scratch)), w.Close()); err != nil {
-		return nil, err
+	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	if out.Len() > executor.MostInputs {
-		return nil, &executor.RefusedError{Why: fmt.Sprintf("the sources of %s take %d MB, and a job carries at most %d MB\nhint: transport = \"shared\" and a volume that this machine sees, too (kbisect help clusters)", s.Request.Candidate.Brief(), out.Len()>>20, executor.MostInputs>>20)}
+	w := tar.NewWriter(out)
+	if err := errors.Join(w.AddFS(os.DirFS(scratch)), w.Close(), out.Close()); err != nil {
+		return err
 	}
-	return out.Bytes(), nil
+	if fi, err := os.Stat(file); err == nil && most > 0 && fi.Size() > most {
+		return &executor.RefusedError{Why: fmt.Sprintf("the sources of %s take %d MB, and a job carries at most %d MB\nhint: transport = \"shared\" and a volume that this machine sees, too (kbisect help clusters)", s.Request.Candidate.Brief(), fi.Size()>>20, most>>20)}
+	}
+	return nil
 }
 
-// unpacked puts the pieces of a folder together, in a folder of this job's own, and reads what is to be done there.
-func unpacked(pieces, into string) (s Spec, err error) {
-	names, err := filepath.Glob(filepath.Join(pieces, "[0-9][0-9][0-9]"))
+// inputs are what a job gets: the pieces of a folder put together, or what comes in.
+func inputs(from string) (io.ReadCloser, error) {
+	if from == "-" {
+		return os.Stdin, nil
+	}
+	names, err := filepath.Glob(filepath.Join(from, "[0-9][0-9][0-9]"))
 	if err != nil || len(names) == 0 {
-		return s, fmt.Errorf("%s holds no inputs", pieces)
+		return nil, fmt.Errorf("%s holds no inputs", from)
 	}
-	var readers []io.Reader
+	var all bytes.Buffer
 	for _, name := range names { // sorted
-		f, err := os.Open(name)
+		data, err := os.ReadFile(name)
 		if err != nil {
-			return s, err
+			return nil, err
 		}
-		defer f.Close()
-		readers = append(readers, f)
+		all.Write(data)
 	}
-	if err := untar(io.MultiReader(readers...), into); err != nil {
-		return s, fmt.Errorf("unpacking %s: %w", pieces, err)
+	return io.NopCloser(&all), nil
+}
+
+// unpacked unpacks the inputs of a job into a folder of its own, and reads what is to be done there.
+func unpacked(r io.Reader, into string) (s Spec, err error) {
+	if err := untar(r, into); err != nil {
+		return s, fmt.Errorf("unpacking the inputs of the job: %w", err)
 	}
 	if ok, err := readJSON(filepath.Join(into, specFile), &s); err != nil || !ok {
-		return s, errors.Join(err, fmt.Errorf("%s has no %s", pieces, specFile))
+		return s, errors.Join(err, fmt.Errorf("the inputs of the job have no %s", specFile))
 	}
 	for _, path := range []*string{&s.Repo, &s.Made, &s.Cache, &s.Logs} {
 		if *path != "" {
@@ -184,6 +195,11 @@ func unprinted(out []byte, j executor.Job) error {
 		return fmt.Errorf("the result of job %s: %w", j.Name, err)
 	}
 	dir := filepath.Dir(j.Spec)
+	if p == nil {
+		if _, err := os.Stat(j.Output); err == nil { // it may still be written to
+			return nil
+		}
+	}
 	if err := write(j.Output, 0o600, bytes.NewReader(rest)); err != nil || p == nil {
 		return err
 	}

@@ -25,7 +25,14 @@ func TestStream(t *testing.T) {
 	}
 	defer repo.Close()
 	s := Spec{Request: bisect.Request{Candidate: bisect.Candidate{Commit: ids[1]}}, Reference: &bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}}}
-	data, err := pack(t.Context(), repo, s, filepath.Join(t.TempDir(), "scratch"))
+	file := filepath.Join(t.TempDir(), "inputs.tar")
+	if err := pack(t.Context(), repo, s, file, 1000); err == nil || !strings.Contains(err.Error(), "a job carries at most") {
+		t.Errorf("more than a job carries: %v", err)
+	}
+	if err := pack(t.Context(), repo, s, file, 0); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +42,11 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	there, err := unpacked(dir, into)
+	in, err := inputs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := unpacked(in, into)
 	if err != nil {
 		t.Fatal(err)
 	}

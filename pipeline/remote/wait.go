@@ -20,7 +20,7 @@ import (
 // make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended without one,
 // which res nil says. Where that is not waited for any more, the job is cancelled.
 func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
-	if res, err = readResult(j); res != nil || err != nil {
+	if res, err = result(c, j); res != nil || err != nil {
 		return res, rep, err
 	}
 	doing("submitting a job")
@@ -32,17 +32,25 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		c.mu.Lock()
 		delete(c.live, id)
 		c.mu.Unlock()
-		if ctx.Err() != nil && res == nil || c.config.Settings.Kind == executor.Kubernetes && err == nil { // nobody else takes ended jobs away
+		if j.Inputs != "" {
+			_ = os.Remove(j.Inputs)
+		}
+		if (ctx.Err() != nil || err != nil) && res == nil || c.config.Settings.Kind == executor.Kubernetes && err == nil { // nobody else takes ended jobs away
 			_ = c.executor.Cancel(ctx, c.name, id) // Close cancels all that are left, and says what goes wrong
 		}
 	}()
 	began, shown := time.Now(), ""
 	var ended time.Time
 	for {
-		if res, err = readResult(j); res != nil || err != nil {
-			return res, rep, err
+		if rep.State != executor.Pending { // what has not begun has no result
+			if res, err = result(c, j); res != nil || err != nil {
+				return res, rep, err
+			}
 		}
-		now, known := c.state(ctx, id)
+		if spent(c) {
+			return nil, rep, bisect.ErrSpent
+		}
+		now, known := stateOf(ctx, c, id)
 		rep = now
 		where := "waiting for a job"
 		switch rep.State {
@@ -69,19 +77,27 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 			res, err = readResult(j)
 			return res, rep, err
 		}
-		if err := sleep(ctx, min(2*time.Second, max(50*time.Millisecond, time.Since(began)/20))); err != nil {
+		most := 2 * time.Second
+		if rep.State == executor.Pending {
+			most = 5 * time.Second
+		}
+		if err := sleep(ctx, min(most, max(50*time.Millisecond, time.Since(began)/20))); err != nil {
 			return nil, rep, err
 		}
 	}
 }
 
 // collected takes the result of a job that shares nothing with this machine from what it printed.
-func collected(ctx context.Context, c *Cluster, j executor.Job, id string) error {
-	x, ok := c.executor.(executor.Logger)
-	if !ok || !c.config.Settings.Streams() {
+func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err error) {
+	if !c.config.Settings.Streams() {
 		return nil
 	}
-	log, err := x.Log(ctx, id)
+	var log []byte
+	if x, ok := c.executor.(executor.Logger); ok {
+		log, err = x.Log(ctx, id)
+	} else if log, err = os.ReadFile(j.Output); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -99,7 +115,37 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// readResult is the result of a job, nil if there is none yet.
+// result is the result of a job, nil if there is none yet.
+func result(c *Cluster, j executor.Job) (*Result, error) {
+	res, err := readResult(j)
+	if res != nil || err != nil || !c.config.Settings.Streams() {
+		return res, err
+	}
+	if _, elsewhere := c.executor.(executor.Logger); elsewhere || !wholeLine(j) {
+		return nil, nil
+	}
+	if err := collected(context.Background(), c, j, ""); err != nil {
+		return nil, &bisect.InfraError{What: "reading the output of job " + j.Name, Err: err}
+	}
+	return readResult(j)
+}
+
+// wholeLine reports that the output of a job ends as one with a result does, with a whole line.
+func wholeLine(j executor.Job) bool {
+	f, err := os.Open(j.Output)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	last := []byte{0}
+	if err == nil && fi.Size() > 0 {
+		_, err = f.ReadAt(last, fi.Size()-1)
+	}
+	return err == nil && last[0] == '\n'
+}
+
+// readResult is the result that a job has written, nil if there is none yet.
 func readResult(j executor.Job) (*Result, error) {
 	var r Result
 	ok, err := readJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), &r)
@@ -131,7 +177,8 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id strin
 	}
 	if c.config.Settings.Streams() {
 		var refused *executor.RefusedError
-		if j.Inputs, err = pack(ctx, c.config.Repo, s, filepath.Join(filepath.Dir(j.Spec), "inputs")); err != nil && ctx.Err() == nil && !errors.As(err, &refused) {
+		j.Inputs = filepath.Join(filepath.Dir(j.Spec), "inputs.tar")
+		if err = pack(ctx, c.config.Repo, s, j.Inputs, c.config.Settings.Carries()); err != nil && ctx.Err() == nil && !errors.As(err, &refused) {
 			err = &bisect.InfraError{What: "packing a job", Err: err}
 		}
 		if err != nil {
@@ -167,46 +214,18 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id strin
 func submitted(c *Cluster, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.live[id] = time.Now()
+	c.newest = time.Now()
+	c.live[id] = c.newest
 }
 
-// state is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
+// stateOf is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
 // comes first, serves all jobs.
-func (c *Cluster) state(ctx context.Context, id string) (rep executor.Report, known bool) {
-	c.mu.Lock()
-	due := time.Since(c.asked) >= c.pace()
-	ids := slices.Sorted(maps.Keys(c.live))
-	c.mu.Unlock()
-	if due && c.asking.TryLock() {
-		c.mu.Lock()
-		due = time.Since(c.asked) >= c.pace() // unless somebody has just asked
-		c.mu.Unlock()
-		if !due {
-			c.asking.Unlock()
+func stateOf(ctx context.Context, c *Cluster, id string) (rep executor.Report, known bool) {
+	if c.asking.TryLock() {
+		if due(c) {
+			ask(ctx, c)
 		}
-	} else {
-		due = false
-	}
-	if due {
-		now := time.Now()
-		states, err := c.executor.States(ctx, ids)
-		c.mu.Lock()
-		c.asked = time.Now()
-		if err == nil {
-			c.states = states
-			for _, id := range ids {
-				if _, listed := states[id]; !listed && now.Sub(c.live[id]) > c.grace {
-					states[id] = executor.Report{State: executor.Cancelled, Words: "the scheduler does not know the job any more"}
-				}
-			}
-		}
-		c.mu.Unlock()
 		c.asking.Unlock()
-		if err != nil {
-			c.say("waiting: the scheduler does not answer: " + err.Error())
-		} else {
-			c.say("")
-		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,16 +233,68 @@ func (c *Cluster) state(ctx context.Context, id string) (rep executor.Report, kn
 	return rep, known
 }
 
-// pace is the time between two queries: long jobs are asked for less often. What is watched is known here.
-func (c *Cluster) pace() time.Duration {
-	if c.config.Settings.Kind == executor.Kubernetes {
-		return 50 * time.Millisecond
+// ask asks the scheduler for all jobs. While none runs and some wait, the budget is not charged.
+func ask(ctx context.Context, c *Cluster) {
+	c.mu.Lock()
+	ids := slices.Sorted(maps.Keys(c.live))
+	c.mu.Unlock()
+	now := time.Now()
+	states, err := c.executor.States(ctx, ids)
+	if err != nil {
+		c.say("waiting: the scheduler does not answer: " + err.Error())
+	} else {
+		c.say("")
 	}
-	youngest := time.Hour
-	for _, since := range c.live {
-		youngest = min(youngest, time.Since(since))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.asked
+	if c.asked = time.Now(); err != nil {
+		return
 	}
-	return min(15*time.Second, max(time.Second, youngest/5))
+	c.states = states
+	idle := len(ids) > 0
+	for _, id := range ids {
+		if _, listed := states[id]; !listed && now.Sub(c.live[id]) > c.grace {
+			states[id] = executor.Report{State: executor.Cancelled, Words: "the scheduler does not know the job any more"}
+		}
+		idle = idle && states[id].State == executor.Pending
+	}
+	if idle && c.idle {
+		c.waited += c.asked.Sub(last)
+	}
+	c.idle = idle
+}
+
+// due reports that it is time for a query: long jobs are asked for less often. What is watched is known here.
+func due(c *Cluster) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pace := 50 * time.Millisecond
+	if c.config.Settings.Kind != executor.Kubernetes {
+		pace = min(15*time.Second, max(time.Second, time.Since(c.newest)/5))
+	}
+	return time.Since(c.asked) >= pace
+}
+
+// Waited is how long all jobs of the session have waited at once.
+func (c *Cluster) Waited() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.waited
+}
+
+// Until is when jobs are not waited for any more, later by what they have [Cluster.Waited]; zero is never.
+func (c *Cluster) Until(end time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = end
+}
+
+// spent reports that time is up.
+func spent(c *Cluster) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.until.IsZero() && time.Now().After(c.until.Add(c.waited))
 }
 
 // say says what is waited for, once; "" is that nothing is.

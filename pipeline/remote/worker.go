@@ -24,18 +24,22 @@ import (
 // resultFile lies beside the spec.
 const resultFile = "result.json"
 
-// Work runs the block that a file describes, and writes its result beside it; or that a folder has all inputs of, and prints
-// its result. An error means that there is none: the block was interrupted, or its result cannot be written.
+// Work runs the block that a file describes, and writes its result beside it; or one that comes whole, in the pieces of a folder
+// or, with "-", by standard input, and prints its result. An error means that there is none: the block was interrupted, or its result cannot be written.
 func Work(ctx context.Context, path, version string) error {
 	var s Spec
 	keep := func(r Result) error { return writeJSON(filepath.Join(filepath.Dir(path), resultFile), r) }
-	if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+	if fi, err := os.Stat(path); path == "-" || err == nil && fi.IsDir() {
+		in, err := inputs(path)
+		if err != nil {
+			return err
+		}
 		dir, err := os.MkdirTemp("", "kbisect-job-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		if s, err = unpacked(path, dir); err != nil {
+		if s, err = unpacked(in, dir); err != nil {
 			return err
 		}
 		keep = func(r Result) error { return r.print(os.Stdout) }
@@ -108,6 +112,7 @@ func (s Spec) run(ctx context.Context, version string, res *Result) error {
 		}
 	}
 	res.Outcome, err = p.Sample(ctx, s.Request)
+	res.Keys = p.Config.Recipe.Keys
 	for _, d := range p.Config.Devices {
 		res.Devices = []string{d.Device().UUID}
 	}
@@ -167,7 +172,7 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	b := s.Block
 	recipe := trial.Recipe{
 		Repo: repo, Plan: b.Plan, Flags: b.Flags, Paths: b.Paths, SampleMetric: b.SampleMetric, Sources: b.Sources,
-		Env: append(os.Environ(), b.Env...), Cache: builds, Probe: b.Probe, WholeTimed: b.WholeTimed, Learn: b.Learn, Logs: s.Logs,
+		Env: append(os.Environ(), b.Env...), Cache: builds, Keys: s.Keys, Probe: b.Probe, WholeTimed: b.WholeTimed, Learn: b.Learn, Logs: s.Logs,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	for _, x := range b.Patterns {

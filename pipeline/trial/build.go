@@ -291,6 +291,9 @@ func (j *Job) cacheKey(w *workspace.Workspace) string {
 	if p.Cache == nil || len(p.Plan.Outputs) == 0 {
 		return ""
 	}
+	if key := p.Keys[r.Candidate.String()]; key != "" { // made where the tools are, perhaps not here
+		return key
+	}
 	inputs, err := p.Repo.Key(r.Candidate.Commit, p.Paths)
 	if err != nil {
 		p.Log.Warn("build cache", "err", err)
@@ -323,7 +326,11 @@ func (j *Job) cacheKey(w *workspace.Workspace) string {
 			fmt.Fprintf(h, "%q %d %d\n", path, st.Size(), st.ModTime().UnixNano())
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	key := hex.EncodeToString(h.Sum(nil))
+	if p.Keys != nil {
+		p.Keys[r.Candidate.String()] = key
+	}
+	return key
 }
 
 // CommandError is a command that cannot be started on the good end: the user's mistake, not the candidate's.

@@ -44,6 +44,7 @@ type Recipe struct {
 	Env          []string           // environment of builds and launches
 	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
 	Cache        *cache.Cache       // keeps build outputs; may be nil
+	Keys         map[string]string  // of builds in the cache, by candidate, which others made; takes those made here; may be nil
 	Probe        Probe              // for Python; "" is as it fits
 	Learn        bool               // what builds and launches open is noted
 	Early        bool               // interpreters may be started before their turn

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // commands are three commands of the user's, for any other scheduler: submit prints the id of a job as its last line, state
 // one word for it (pending, running, done, failed or lost), cancel ends it. Their words may hold {spec}, {program}, {output},
-// {name}, {seconds} and, but in submit, {id}.
+// {name}, {seconds} and, but in submit, {id}. Where nothing is shared, {spec} is all that the job needs, for the standard input
+// of kbisect worker -, whose standard output becomes {output}.
 type commands struct {
 	settings Settings
 
@@ -23,7 +26,7 @@ type commands struct {
 
 // Submit implements Executor. The user's command is refused where it fails at once and says so; only what it calls knows why.
 func (x *commands) Submit(ctx context.Context, j Job) (string, error) {
-	r := strings.NewReplacer("{spec}", j.Spec, "{program}", j.Program, "{output}", j.Output, "{name}", j.Session+"-"+j.Name, "{seconds}", strconv.Itoa(int(j.Fence.Seconds())))
+	r := strings.NewReplacer("{spec}", cmp.Or(j.Inputs, j.Spec), "{program}", j.Program, "{output}", j.Output, "{name}", j.Session+"-"+j.Name, "{seconds}", strconv.Itoa(int(j.Fence.Seconds())))
 	out, err := tool(ctx, "", filled(x.settings.Submit, r)...)
 	var failed *toolError
 	if errors.As(err, &failed) && (!j.Again || failed.code < 0) { // a second failure would be one more of many
@@ -47,6 +50,9 @@ func (x *commands) Submit(ctx context.Context, j Job) (string, error) {
 func (x *commands) States(ctx context.Context, ids []string) (map[string]Report, error) {
 	all := map[string]Report{}
 	for _, id := range ids {
+		if pid, err := strconv.Atoi(id); err == nil && pid > 0 { // a process whose parent has ended is ours, and there until we look
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+		}
 		out, err := tool(ctx, "", filled(x.settings.State, strings.NewReplacer("{id}", id))...)
 		if err != nil {
 			return nil, fmt.Errorf("state: %w", err)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,17 +29,17 @@ type Settings struct {
 	Kind   string
 	Jobs   int    // at a time; 0 is the default
 	Shared string // folder that both sides see; "": the user's cache folder
-	Stream bool   // nothing is shared: all that a job needs is in it
+	Stream bool   // nothing is shared: a job gets all that it needs, and prints its result
 
-	// Of Slurm, as sbatch takes them.
-	Partition, Account, QOS, Gres, Constraint string
-	Time                                      time.Duration // limit of a job; 0: what its phases need
-	Options                                   []string
+	// Of Slurm, as sbatch takes them. Build are the options of jobs that build, see [Settings.Apart].
+	Partition, Account, QOS, Gres, Constraint, Container string
+	Time                                                 time.Duration // limit of a job; 0: what its phases need
+	Options, Build                                       []string
 
 	// Of Kubernetes, where what is not said is as in the template, a file. Volumes are CLAIM:PATH, tolerations
 	// KEY[=VALUE][:EFFECT].
 	Context, Namespace, Image, ServiceAccount, Queue, PodTemplate string
-	Resources, NodeSelector                                       map[string]string
+	Resources, BuildResources, NodeSelector                       map[string]string
 	Tolerations, Volumes                                          []string
 
 	// Of a command, as argument lists, see [commands].
@@ -62,7 +63,18 @@ func (s Settings) Device() bool {
 }
 
 // Streams reports that nothing is shared.
-func (s Settings) Streams() bool { return s.Kind == Kubernetes && (s.Stream || s.Shared == "") }
+func (s Settings) Streams() bool { return s.Stream || s.Kind == Kubernetes && s.Shared == "" }
+
+// Apart reports that builds are jobs of their own, which ask for no device.
+func (s Settings) Apart() bool { return len(s.Build) > 0 || len(s.BuildResources) > 0 }
+
+// Carries is how many bytes the inputs of a job may take where nothing is shared; 0: any number.
+func (s Settings) Carries() int64 {
+	if s.Kind == Kubernetes {
+		return mostPieces * pieceSize
+	}
+	return 0
+}
 
 // State is what a scheduler says of a job. It is only a hint: what a job came to stands in its result.
 type State string
@@ -95,12 +107,14 @@ type Report struct {
 type Job struct {
 	Name    string // unique in the session
 	Session string // common to its jobs
-	Program string // kbisect, as the job sees it
+	Program string // kbisect, as the job sees it; where nothing is shared, as the executor brings it there
+	Folder  string // that both sides see
 	Spec    string // file that says what to do
+	Inputs  string // file of all that it needs, where nothing is shared; else ""
 	Output  string // file for the output
 	Fence   time.Duration
 	Exclude []string // nodes where it should not run
-	Inputs  []byte   // all that it needs, where nothing is shared
+	Build   bool     // it builds and launches nothing
 	Again   bool     // it may have been submitted before: one that waits or runs is taken for it
 }
 
@@ -115,7 +129,7 @@ type Executor interface {
 	Version(ctx context.Context) (string, error)
 }
 
-// Logger is an executor whose jobs may share nothing with this machine.
+// Logger is an executor whose jobs do not print to their output, where nothing is shared.
 type Logger interface {
 	// Log is what a job that ended has printed, nil where nobody knows any more.
 	Log(ctx context.Context, id string) ([]byte, error)
@@ -131,12 +145,16 @@ func (e *RefusedError) Error() string { return e.Why }
 func New(s Settings, session string) (Executor, error) {
 	switch s.Kind {
 	case Slurm:
-		for _, tool := range []string{"sbatch", "squeue", "scancel"} {
+		tools := []string{"sbatch", "squeue", "scancel"}
+		if s.Streams() {
+			tools = append(tools, "srun")
+		}
+		for _, tool := range tools {
 			if _, err := exec.LookPath(tool); err != nil {
 				return nil, &RefusedError{tool + " was not found on PATH\nhint: run kbisect where jobs are submitted, such as a login node"}
 			}
 		}
-		return slurm{s}, nil
+		return &slurm{settings: s, clients: map[string]<-chan struct{}{}}, nil
 	case Kubernetes:
 		return newKubernetes(s, session)
 	case Command:
@@ -164,16 +182,13 @@ func tool(ctx context.Context, stdin string, argv ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.WaitDelay = time.Second
-	cmd.Stdin = strings.NewReader(stdin)
-	// A job inherits the environment, but what only the scheduler tells it, or another job.
-	for _, v := range os.Environ() {
-		if !ofJobs().MatchString(v) {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
+	cmd.Stdin, cmd.Env = strings.NewReader(stdin), environment()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) { // it ended well, and what it started has its output
+		err = nil
+	}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -184,6 +199,11 @@ func tool(ctx context.Context, stdin string, argv ...string) (string, error) {
 		return "", &toolError{argv[0], err.Error(), -1}
 	}
 	return stdout.String(), nil
+}
+
+// environment is that of this process, which jobs inherit, but what only the scheduler tells it, or another job.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), ofJobs().MatchString)
 }
 
 var ofJobs = lazy.Pattern(`^(SBATCH_|SQUEUE_|SLURM_JOB|CUDA_VISIBLE_DEVICES=)`)

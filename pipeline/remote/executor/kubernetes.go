@@ -59,9 +59,9 @@ var (
 
 // The inputs of a job lie in Secrets that it owns, each of which holds a megabyte.
 const (
-	pieceSize  = 1<<20 - 1<<12
-	MostInputs = 32 * pieceSize // bytes that a job carries
-	MostLog    = 64 << 20       // bytes that are read of what a job prints
+	pieceSize, mostPieces = 1<<20 - 1<<12, 32
+
+	MostLog = 64 << 20 // bytes that are read of what a job prints
 )
 
 // NodeVariable is where a job of Kubernetes finds the name of its node.
@@ -186,7 +186,14 @@ func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 		return "", err
 	}
 	name := j.Session + "-" + j.Name
-	pieces := piecesOf(j.Inputs)
+	var pieces [][]byte
+	if j.Inputs != "" {
+		data, err := os.ReadFile(j.Inputs)
+		if err != nil {
+			return "", err
+		}
+		pieces = piecesOf(data)
+	}
 	object := &unstructured.Unstructured{Object: x.manifest(name, j, len(pieces))}
 	err := x.ask(ctx, func(ctx context.Context, c *cluster) error {
 		made, err := c.of(jobsOf).Create(ctx, object, metav1.CreateOptions{FieldValidation: "Strict"})
@@ -353,7 +360,9 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 		first["image"] = s.Image
 	}
 	first["env"] = append(listOf(first["env"]), map[string]any{"name": NodeVariable, "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "spec.nodeName"}}})
-	if len(s.Resources) > 0 {
+	if j.Build {
+		first["resources"] = map[string]any{"limits": texts(s.BuildResources)}
+	} else if len(s.Resources) > 0 {
 		resources, _ := first["resources"].(map[string]any)
 		given, _ := resources["limits"].(map[string]any)
 		first["resources"] = merged(resources, map[string]any{"limits": merged(given, texts(s.Resources))})

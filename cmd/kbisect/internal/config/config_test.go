@@ -185,7 +185,7 @@ func TestParseConfigProblems(t *testing.T) {
 		{"[executor]\nkind = \"slrum\"", []string{`2: executor.kind: unknown value "slrum"; did you mean "slurm"?`}},
 		{"[executor]\nkind = \"slurm\"\nshared = \"here\"\njobs = 0", []string{`3: executor.shared: "here" is relative`, `4: executor.jobs: expected 1 to 1024 jobs at a time, got 0`}},
 		{"[executor]\nkind = \"slurm\"\ncancel = [\"kill\"]", []string{`3: executor.cancel: belongs to kind = "command"; this is kind "slurm"`}},
-		{"[executor]\nkind = \"slurm\"\ntransport = \"stream\"\nimage = \"a\"", []string{`3: executor.transport: stream belongs to kind = "kubernetes"`, `4: executor.image: belongs to kind = "kubernetes"; this is kind "slurm"`}},
+		{"[executor]\nkind = \"slurm\"\ntransport = \"stream\"\nimage = \"a\"\nbuild = [\"-n1\"]", []string{`5: executor.build: builds that are jobs of their own need a folder`, `4: executor.image: belongs to kind = "kubernetes"; this is kind "slurm"`}},
 		{"[executor]\nkind = \"kubernetes\"\nvolumes = [\"a:b\"]\nresources = { gpu = [1] }", []string{`1: executor: missing key "image"`, `3: executor.volumes: "a:b": expected the name of a claim`, `4: executor.resources.gpu: expected a string or a number, got an array`}},
 		{"[executor]\nkind = \"kubernetes\"\nimage = \"a\"\nshared = \"/shared/me\"\nvolumes = [\"lab:/other\"]", []string{`4: executor.shared: no volume holds /shared/me`}},
 		{"[executor]\nkind = \"kubernetes\"\nimage = \"a\"\nshared = \"/s\"\ntransport = \"stream\"", []string{`4: executor.shared: transport = "stream" shares nothing`}},

@@ -18,8 +18,9 @@ func Executors() []string {
 func readExecutor(t table) executor.Settings {
 	s := executor.Settings{
 		Kind: t.choice("kind", Executors()), Jobs: jobs(t, "jobs", ""), Shared: t.str("shared"),
-		Partition: t.str("partition"), Account: t.str("account"), QOS: t.str("qos"), Gres: t.str("gres"), Constraint: t.str("constraint"),
+		Partition: t.str("partition"), Account: t.str("account"), QOS: t.str("qos"), Gres: t.str("gres"), Constraint: t.str("constraint"), Container: t.str("container"),
 		Time: t.duration("time"), Options: t.strs("options", `an array of options of sbatch, as ["--exclusive"]`),
+		Build: t.strs("build", `an array of options of sbatch, as ["--cpus-per-task=16"]`), BuildResources: words(t.table("build_resources")),
 		Stream:  t.choice("transport", []string{"shared", "stream"}) == "stream",
 		Context: t.str("context"), Namespace: t.str("namespace"), Image: t.str("image"), ServiceAccount: t.str("service_account"), Queue: t.str("queue"), PodTemplate: t.str("pod_template"),
 		Resources: words(t.table("resources")), NodeSelector: words(t.table("node_selector")),
@@ -42,21 +43,23 @@ func readExecutor(t table) executor.Settings {
 		mounted = mounted || err == nil && filepath.IsLocal(rel)
 	}
 	switch {
-	case s.Kind != executor.Kubernetes:
-		if s.Stream {
-			t.errorf("transport", "stream belongs to kind = %q; jobs of kind %q need a folder that both sides see", executor.Kubernetes, s.Kind)
-		}
 	case s.Stream && s.Shared != "":
 		t.errorf("shared", `transport = "stream" shares nothing; remove one of them`)
+	case s.Kind != executor.Kubernetes:
 	case s.Shared != "" && !mounted:
 		t.errorf("shared", "no volume holds %s; mount it in the pods, as volumes = [\"lab:%s\"]", s.Shared, s.Shared)
 	case s.Shared == "" && t.str("transport") == "shared":
 		t.errorf("transport", `shared needs a folder: shared = "/shared/me", on a volume that this machine sees, too`)
 	}
+	for _, key := range []string{"build", "build_resources"} {
+		if t.has(key) && s.Streams() {
+			t.errorf(key, "builds that are jobs of their own need a folder that all nodes see: transport = \"shared\"")
+		}
+	}
 	for key, kind := range map[string]string{
-		"partition": executor.Slurm, "account": executor.Slurm, "qos": executor.Slurm, "gres": executor.Slurm, "constraint": executor.Slurm, "options": executor.Slurm,
+		"partition": executor.Slurm, "account": executor.Slurm, "qos": executor.Slurm, "gres": executor.Slurm, "constraint": executor.Slurm, "container": executor.Slurm, "options": executor.Slurm, "build": executor.Slurm,
 		"context": executor.Kubernetes, "namespace": executor.Kubernetes, "image": executor.Kubernetes, "resources": executor.Kubernetes, "node_selector": executor.Kubernetes,
-		"tolerations": executor.Kubernetes, "volumes": executor.Kubernetes, "service_account": executor.Kubernetes, "queue": executor.Kubernetes, "pod_template": executor.Kubernetes,
+		"tolerations": executor.Kubernetes, "volumes": executor.Kubernetes, "service_account": executor.Kubernetes, "queue": executor.Kubernetes, "pod_template": executor.Kubernetes, "build_resources": executor.Kubernetes,
 		"submit": executor.Command, "state": executor.Command, "cancel": executor.Command,
 	} {
 		if t.has(key) && s.Kind != kind && s.Kind != "" {

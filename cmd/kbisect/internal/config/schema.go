@@ -40,8 +40,8 @@ func schema() map[string][]string {
 		"judge":   {"effect", "error"},
 		"device":  {"gpus"},
 		"cost":    {"gpu_hour"},
-		"executor": {"kind", "jobs", "shared", "transport", "partition", "account", "qos", "gres", "constraint", "time", "options",
-			"context", "namespace", "image", "resources", "node_selector", "tolerations", "volumes", "service_account", "queue", "pod_template", "submit", "state", "cancel"},
+		"executor": {"kind", "jobs", "shared", "transport", "partition", "account", "qos", "gres", "constraint", "container", "time", "options", "build",
+			"context", "namespace", "image", "resources", "build_resources", "node_selector", "tolerations", "volumes", "service_account", "queue", "pod_template", "submit", "state", "cancel"},
 		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes", "parts"},
 		"hypothesis": {"name", "claim"},
 	}

@@ -136,13 +136,13 @@ func ended(o bisect.Outcome) time.Duration {
 // resumed session puts the launches of all attempts in order by it.
 type clocked struct {
 	next  bisect.Sampler
-	began time.Time
+	since func() time.Duration // the session began, without what was waited
 }
 
 // Sample implements bisect.Sampler.
 func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, err := c.next.Sample(ctx, r)
-	o.At = time.Since(c.began).Seconds() - o.Wall
+	o.At = c.since().Seconds() - o.Wall
 	return o, err
 }
 

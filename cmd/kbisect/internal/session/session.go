@@ -260,12 +260,15 @@ func (s *Session) open(ctx context.Context) error {
 	return s.remember()
 }
 
-// waited is how long the session waited for devices, which the budget is not charged with.
-func waited(s *Session) time.Duration {
-	if s.Devices == nil {
-		return 0
+// waited is how long the session waited for devices, or in the queue of a cluster, which the budget is not charged with.
+func waited(s *Session) (sum time.Duration) {
+	if s.Devices != nil {
+		sum = s.Devices.waited
 	}
-	return s.Devices.waited
+	if s.Cluster != nil {
+		sum += s.Cluster.Waited()
+	}
+	return sum
 }
 
 // Spent reports that the budget of the session is used up, or the time of what follows a search.

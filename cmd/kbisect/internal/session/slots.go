@@ -100,13 +100,16 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	if s.Policy.Budget > 0 {
 		slots.Until = began.Add(s.Policy.Budget)
 	}
+	since := func() time.Duration { return time.Since(began) }
 	for _, p := range s.Pipes {
-		slots.Each = append(slots.Each, clocked{p, began})
+		slots.Each = append(slots.Each, clocked{p, since})
 	}
 	if s.Cluster != nil {
-		slots.Each = nil
+		s.Cluster.Until(slots.Until)
+		slots.Each, slots.Until = nil, time.Time{}
+		since := func() time.Duration { return time.Since(began) - s.Cluster.Waited() }
 		for i := range s.Policy.Executor.Width() {
-			slots.Each = append(slots.Each, clocked{follower{s.Cluster.Slot(i), s, &s.following}, began})
+			slots.Each = append(slots.Each, clocked{follower{s.Cluster.Slot(i), s, &s.following}, since})
 		}
 	}
 	if s.sampler != nil {
