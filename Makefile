@@ -1,6 +1,6 @@
 # Two targets do everything on a fresh machine with Go, a C compiler, make and git:
 #   make demo    the main job on a planted Round 9, on the CPU
-#   make test    formatting, vet, staticcheck, all tests with the race detector
+#   make test    formatting, vet, staticcheck, all tests; with the race detector what starts goroutines
 GO          ?= go
 # go-nvml binds every call of the library, deprecated ones too.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
