@@ -437,6 +437,37 @@ func TestThousandBlocks(t *testing.T) {
 	})
 }
 
+// TestQueueIsNotCharged: while all jobs wait, the budget is not used up; while one runs, it is.
+func TestQueueIsNotCharged(t *testing.T) {
+	r, ids := history(t, "1")
+	x := &written{processes: processes{states: map[string]executor.Report{}}, takes: 20 * time.Minute}
+	c := open(t, &x.processes, r, "exit 0")
+	c.executor = x
+	synctest.Test(t, func(t *testing.T) {
+		c.Until(time.Now().Add(30 * time.Minute))
+		time.AfterFunc(2*time.Hour, func() {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			x.free++
+			x.schedule()
+		})
+		ask := func(nth int) error {
+			_, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching, Nth: nth})
+			return err
+		}
+		if err := ask(0); err != nil {
+			t.Errorf("after %s in the queue: %v", c.Waited(), err)
+		}
+		if w := c.Waited(); w < 119*time.Minute || w > 2*time.Hour {
+			t.Errorf("waited %s", w)
+		}
+		if err := ask(1); !errors.Is(err, bisect.ErrSpent) {
+			t.Errorf("beyond the budget: %v", err)
+		}
+		time.Sleep(time.Hour) // the job that nobody waits for ends
+	})
+}
+
 // detector reports the race detector, which takes most of the time itself.
 func detector() bool {
 	info, ok := debug.ReadBuildInfo()
