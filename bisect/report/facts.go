@@ -124,5 +124,5 @@ func Next(d Document, l Ledger) []Command { return d.next(l) }
 
 // every is the command that shows every launch of a session.
 func every(l Ledger, session string) Command {
-	return Command{"every launch", l.Call.Line("show", session)}
+	return Command{"lists every launch", l.Call.Line("show", session)}
 }

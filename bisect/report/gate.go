@@ -62,7 +62,7 @@ func (g *Gate) next(l Ledger) []Command {
 		add("which commit of the branch it was", "--bisect")
 	}
 	if regression && g.Failure == nil {
-		add("if it is intended: records it in the repository", "--accept", "REASON")
+		add("if it is intended", "--accept", "REASON")
 	}
 	if g.Result == GateOpen {
 		out = append(out, settle(g.Compared, l, "HEAD", again...)...)

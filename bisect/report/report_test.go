@@ -42,7 +42,7 @@ func TestHeadlineIsOfTheWholeLimit(t *testing.T) {
 	part.Candidate.Assign = "hunks=1"
 	part.Outcome.Early, part.Outcome.Why, part.Outcome.Limit = false, "a part of it", 2
 	in.Launches = append([]report.Launch{samples.Launch(samples.CulpritID, bisect.Searching, early)}, append(in.Launches, samples.Launch(samples.CulpritID, bisect.Searching, early), part)...)
-	if got := report.NewSearch(in).Headline; got != "cccccccccc makes loading exceed 3 s (before: 2 s)" {
+	if got := report.NewSearch(in).Headline; got != "cccccccccc makes loading exceed its limit of 3 s (before: 2 s)" {
 		t.Error(got)
 	}
 }

@@ -98,12 +98,12 @@ func (d *Search) next(l Ledger) (out []Command) {
 		for _, c := range d.Culprits {
 			add("", "git", "show", words.Short(c.Commit))
 			if log := outputFile(l, c); log != "" {
-				add("its output", "less", log)
+				add("what it printed", "less", log)
 			}
 		}
 		if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
 			at := words.Short(d.Ends.Bad)
-			add("what the setting to keep costs or gains", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
+			add("measures the recommended setting against the base", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
 		}
 		if d.Spent {
 			add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
@@ -152,8 +152,7 @@ func unsettled(d *Search, l Ledger) Command {
 // printed something; "" for none.
 func outputFile(ledger Ledger, c Culprit) (log string) {
 	for _, l := range ledger.Launches {
-		failed := c.Effect != nil || l.Outcome.Class == c.Class
-		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && failed && l.Outcome.Log != "" && l.Outcome.Tail != "" {
+		if l.Candidate == (bisect.Candidate{Commit: c.Commit}) && l.Outcome.Class == c.Class && l.Outcome.Log != "" && l.Outcome.Tail != "" {
 			log = l.Outcome.Log
 		}
 	}
@@ -465,7 +464,7 @@ func CulpritWords(c Culprit) string {
 // Did is what a culprit did, in the user's terms, as the end of a sentence that it begins.
 func Did(c Culprit) string {
 	if c.Limit != nil {
-		s := fmt.Sprintf("makes %s exceed %s", words.Doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
+		s := fmt.Sprintf("makes %s exceed its limit of %s", words.Doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
 		if c.Before != nil {
 			s += fmt.Sprintf(" (before: %s)", words.Brief(*c.Before))
 		}

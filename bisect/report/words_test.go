@@ -38,8 +38,8 @@ func TestHeadlineOfEachFailure(t *testing.T) {
 		{bisect.Culprit{Class: bisect.Slow, Effect: effect("time", "m=512", 2.5, false)}, "makes `time` of m=512 2.5 times slower"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: effect("phase.load", "", 0.8, false)}, "makes `phase.load` 20.0 % faster"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: effect("wall", "", 0.8, false)}, "makes `wall` 20.0 % faster"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: effect("throughput", "", 0.8, true)}, "makes `throughput` 20.0 % lower (higher is better)"},
-		{bisect.Culprit{Class: bisect.Slow, Effect: effect("memory", "", 1.5, false)}, "makes `memory` 50.0 % higher (lower is better)"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: effect("throughput", "", 0.8, true)}, "makes `throughput` 20.0 % lower (worse)"},
+		{bisect.Culprit{Class: bisect.Slow, Effect: effect("memory", "", 1.5, false)}, "makes `memory` 50.0 % higher (worse)"},
 		{bisect.Culprit{Class: bisect.Slow, Effect: exact(64, 56)}, "raises registers of gemm to 64 from 56 (+14.3 %, lower is better)"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: exact(56, 64)}, "lowers registers of gemm to 56 from 64 (-12.5 %, lower is better)"},
 		{bisect.Culprit{Class: bisect.Slow, Effect: exact(728, 0)}, "raises registers of gemm to 728 from 0 (lower is better)"},
@@ -96,7 +96,7 @@ func TestSummaryOfASearch(t *testing.T) {
 		in   report.Input
 		want string
 	}{
-		{found, "cccccccccc makes loading exceed 3 s (before: 2 s): tune: search harder"},
+		{found, "cccccccccc makes loading exceed its limit of 3 s (before: 2 s): tune: search harder"},
 		{broken, "Xid 79"},
 		{report.Input{Finding: bisect.Finding{Result: bisect.Broken}}, "Stopped: machine problem; no commit is blamed"},
 		{report.Input{Finding: bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: "both pass"}}, Error: "late"}, "No difference between the ends: both pass"},

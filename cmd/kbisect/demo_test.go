@@ -73,8 +73,8 @@ func TestDemoFitsATerminal(t *testing.T) {
 		said, verdict string
 		rows          []string
 	}{
-		{first, "✗ Makes loading exceed 3 s", []string{"commit", "author", "confidence", "lines", "works", "next"}},
-		{second, "✗ autotune=max causes a timeout", []string{"set", "verified", "keep", "claims", "next"}},
+		{first, "✗ Makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "lines", "workaround", "next"}},
+		{second, "✗ autotune=max causes a timeout", []string{"cause", "verified", "use", "claims", "next"}},
 	} {
 		shown := screen(t, c.said, columns, rows)
 		last := shown[max(0, len(shown)-rows):]
@@ -89,7 +89,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 				t.Errorf("the last screen has no %s:%s", row, text)
 			}
 		}
-		if !strings.Contains(text, " candidates, ") {
+		if !strings.Contains(text, " tested, ") {
 			t.Errorf("the last screen has no totals:%s", text)
 		}
 		for _, line := range strings.Split(c.said[strings.Index(c.said, c.verdict):], "\r\n") {

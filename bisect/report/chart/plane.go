@@ -44,6 +44,9 @@ func (p Plane) place(at float64) float64 { return (at + 0.5) / float64(max(p.Len
 
 func (p Plane) draw(c *canvas) {
 	const tall, strip = 220.0, 34.0
+	if p.Strip != nil && len(p.Keys) == 0 {
+		p.Keys = keys(p.Strip.Marks)
+	}
 	c.legend(p.Keys)
 	if !p.Flat && p.Y.Name != "" {
 		c.f(`<p class="axis-name y">%s</p>`, text(p.Y.Name))

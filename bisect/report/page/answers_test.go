@@ -71,7 +71,7 @@ func TestNobodyIsBlamed(t *testing.T) {
 	}
 	in.Finding.Suspects[3].Probability = 0.2
 	in.Finding.Result = bisect.Inconclusive
-	if text := said(New(report.NewSearch(in), in.Ledger)); strings.Count(text, "suspects: ") != 10 || !strings.Contains(text, "suspects: 20 %") {
+	if text := said(New(report.NewSearch(in), in.Ledger)); strings.Count(text, "suspects: ") != 11 || !strings.Contains(text, "suspects: 5 more, 40 % together") || !strings.Contains(text, "suspects: 20 %") {
 		t.Error(text)
 	}
 }

@@ -127,12 +127,12 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 	out = append(out, guiltyRows(c.Hunks)...)
 	out.row(Row{Name: "files", Text: words.Listed(c.Files, 12), More: len(c.Hunks) > 0})
 	if c.Switch != nil {
-		out.row(Row{Name: "works", State: Good, Text: *c.Switch})
+		out.row(Row{Name: "workaround", State: Good, Text: *c.Switch})
 	}
 	for _, id := range c.Parents {
 		if c.Confirmed {
-			r := commitRow("works", f.ledger, id, "")
-			r.State, r.Text = Good, strings.TrimSuffix("before it: "+r.Text, ": ")
+			r := commitRow("last good", f.ledger, id, "")
+			r.State = Good
 			out.row(r)
 		}
 	}
@@ -152,11 +152,10 @@ func one(p Page, rows []Row) Page {
 
 // confidence is how sure a culprit is, and how it was confirmed.
 func confidence(ledger report.Ledger, c report.Culprit) string {
-	var parents []string
-	for _, id := range c.Parents {
-		parents = append(parents, words.Short(id))
+	against := "its parent"
+	if len(c.Parents) > 1 {
+		against = "its parents"
 	}
-	against := strings.Join(parents, " and ")
 	if !c.Confirmed {
 		return words.Confidence(c.Confidence) + ", not confirmed against " + against
 	}
@@ -182,7 +181,7 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	case c.Class == bisect.Slow || c.Class == bisect.Improved:
 		how = fmt.Sprintf("%s from clean builds against %d of %s", words.Count(own, "fresh launch"), other, against)
 	default:
-		how = fmt.Sprintf("from clean builds it fails in %d of %s, %s in %d of %d", failed, words.Count(own, "launch"), against, likewise, other)
+		how = fmt.Sprintf("built anew it fails in %d of %s, %s in %d of %d", failed, words.Count(own, "launch"), against, likewise, other)
 	}
 	return words.Confidence(c.Confidence) + ", confirmed: " + how
 }
@@ -228,7 +227,7 @@ func (f *finder) setRows() []Row {
 		out = append(out, guiltyRows(s.Hunks)...)
 	}
 	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
-		text := "keep"
+		text := "passes"
 		if r.Ratio != nil && r.Low != nil && r.High != nil {
 			text = changeOf(*r.Ratio, *r.Low, *r.High) + " against the base"
 			for name := range r.Metric { // at most one
@@ -241,20 +240,20 @@ func (f *finder) setRows() []Row {
 		if !r.Confirmed {
 			text += ", not confirmed"
 		}
-		out.row(Row{Name: "keep", State: Good, Text: text, Copy: r.Name()})
+		out.row(Row{Name: "use", State: Good, Text: text, Copy: r.Name()})
 		if s := r.Setting; s != nil {
 			for _, x := range []struct {
 				name string
 				argv []string
 			}{{"as environment", s.Env}, {"as arguments", s.Args}, {"as compiler options", s.Compile}} {
 				if len(x.argv) > 0 {
-					out.row(Row{Name: "keep", Text: x.name, Copy: words.Shell(x.argv)})
+					out.row(Row{Name: "use", Text: x.name, Copy: words.Shell(x.argv)})
 				}
 			}
 		}
 	}
 	for _, c := range f.Hypotheses {
-		out.row(Row{Name: "claims", State: claimState(c.Verdict), Text: c.Name + ": " + strings.ReplaceAll(string(c.Verdict), "-", " ")})
+		out.row(Row{Name: "claims", State: claimState(c.Verdict), Text: fmt.Sprintf("%q: ", c.Name) + strings.ReplaceAll(string(c.Verdict), "-", " ")})
 	}
 	if len(f.MinimalSets) == 0 {
 		out = append(out, f.openRows()...)
@@ -290,11 +289,16 @@ func (f *finder) openRows() []Row {
 	if n := len(f.Suspects); n > most && alike(f.Suspects) {
 		out.add("suspects", fmt.Sprintf("%d commits, none likelier than another", n))
 	} else if f.Result != bisect.Broken {
+		left := 1.0
 		for i, s := range f.Suspects {
 			r := commitRow("suspects", f.ledger, s.Commit, s.Subject)
 			r.Text = fmt.Sprintf("%s  %s", words.Percent(s.Probability), r.Text)
 			r.More = i >= most
 			out.row(r)
+			left -= s.Probability
+			if rest := n - most; i == most-1 && rest > 0 {
+				out.add("suspects", fmt.Sprintf("%d more, %s together", rest, words.Percent(max(left, 0))))
+			}
 		}
 	}
 	out.add("hint", f.Ends.Hint)
@@ -319,7 +323,7 @@ func (f *finder) common() []Row {
 		}
 	}
 	if f.Ends.Good == f.Ends.Bad { // flags
-		out.row(commitRow("commit", f.ledger, f.Ends.Bad, ""))
+		out.row(commitRow("tested at", f.ledger, f.Ends.Bad, ""))
 		return out
 	}
 	for _, end := range [][2]string{{"good end", f.Ends.Good}, {"bad end", f.Ends.Bad}} {
@@ -365,12 +369,24 @@ func (f *finder) strip() Strip {
 	return s
 }
 
-// totals are what a job took, in a line.
-func totals(t report.Totals) string {
+// Caption says what the strip shows, but for its marks.
+func (s Strip) Caption() string {
+	text := fmt.Sprintf("Commits from %s to %s; those without a mark were not tested.", s.From, s.To)
+	if slices.Contains(s.States, Unsure) {
+		text += " The culprit is among the shaded ones."
+	}
+	if at := slices.Index(s.States, Culprit); at >= 0 && slices.Contains(s.States[at:], Good) {
+		text += " Behind the culprit, those that pass are on a branch without it."
+	}
+	return text
+}
+
+// totals are what a job took, in a line; what was tested are commits, but for flags and hunks.
+func totals(t report.Totals, tested string) string {
 	if t.Trials == 0 && t.Wall == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%s, %s, %s in %s", words.Count(t.Candidates, "candidate"), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
+	s := fmt.Sprintf("%s tested, %s, %s in %s", words.Count(t.Candidates, tested), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
 	if t.Cost != nil {
 		s += fmt.Sprintf(", price %.4g", *t.Cost)
 	}

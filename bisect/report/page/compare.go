@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -27,7 +28,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
 	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
@@ -37,7 +38,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, gateRows(d, l))
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
@@ -56,7 +57,7 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		f.row(commitRow("culprit", l, c.Commit, c.Subject))
 		f.add("author", authorWords(c.Author, c.Date))
 		if c.Effect != nil {
-			f.add("effect", report.Effect(*c.Effect).Words())
+			f.add("effect", report.Effect(*c.Effect).Words()+", against its parent")
 		}
 		f.add("confidence", c.Certainty())
 		var places []string
@@ -164,7 +165,7 @@ func (c compared) pictures(v view) (out []Chart) {
 		}
 	}
 	if len(changes) > 0 {
-		out = append(out, Chart{Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval on which the verdict rests", Picture: chart.Forest(changes, c.Effect, "the band: changes smaller than looked for")})
+		out = append(out, Chart{Label: "Change from " + c.names[0] + " to " + c.names[1] + ", with the interval that the verdict rests on", Picture: chart.Forest(changes, c.Effect, fmt.Sprintf("grey: changes of less than %s", words.Percent(c.Effect)))})
 	}
 	sides := []chart.Side{{Purpose: bisect.EndGood, Name: c.names[0]}, {Purpose: bisect.EndBad, Name: c.names[1]}}
 	if launched := v.drawn().Launched(metrics, sides, c.Effect, "against the median of "+c.names[0]); len(launched.Rows) > 0 {
@@ -202,7 +203,7 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 	}
 	r := commitRow(name, l, c.Commit, words.Cut(c.Subject, 80))
 	if c.Revision != "" && c.Revision != c.Commit && c.Revision != r.ID && c.Revision != name {
-		r.Text = c.Revision + "  " + r.Text
+		r.Text = strings.TrimSuffix(c.Revision+": "+r.Text, ": ")
 	}
 	return r
 }

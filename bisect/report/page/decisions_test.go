@@ -388,7 +388,7 @@ func TestGuiltySet(t *testing.T) {
 	phase := "warmup"
 	set := report.MinimalSet{Assignment: report.Assignment{Assign: map[string]string{"graph": "on"}}, Class: bisect.Timeout, Phase: &phase, Certified: true, Culprits: []string{"graph=on", "fp8=on"}, Carriers: []string{"jit=on"}, Others: []report.ValueAnswer{{Name: "graph=auto", Answer: sets.Pass}}}
 	facts := guiltySet(set)
-	for name, want := range map[string]string{"set": "graph=on: timeout in warmup", "verified": "fails in repeated trials, passes without graph=on, or without fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
+	for name, want := range map[string]string{"cause": "graph=on: timeout in warmup", "verified": "fails in repeated trials; passes once one of these is undone: graph=on, fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
 		if got := rowText(facts, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

@@ -25,7 +25,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	var f rows
 	f.row(sideRow("commit", l, d.Candidate))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
 	took := launched([2]string{"launches"}, d.Candidate)
 	if d.Memory != nil {
 		took.Facts = append(took.Facts, Row{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
@@ -101,7 +101,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Totals: totals(d.Totals), Next: report.Next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
 	x := d.Table("A against B", "A", "B")
 	builds := Section{ID: "builds", Title: "Builds that failed", Brief: true}
 	for _, b := range d.Builds {

@@ -91,7 +91,7 @@ func TestAway(t *testing.T) {
 func TestSetMatrix(t *testing.T) {
 	tests := section(t, flagsPage(t), "sets").Tables
 	m := tests[len(tests)-1]
-	if want := []string{"purpose", "answer", "how", "time", "compile", "fp8", "graph"}; !slices.Equal(m.Columns, want) {
+	if want := []string{"purpose", "result", "how", "time", "compile", "fp8", "graph"}; !slices.Equal(m.Columns, want) {
 		t.Fatalf("columns %q, want %q", m.Columns, want)
 	}
 	if want := []string{"search", "fail timeout", "run", "2.50 s", "max", "base", "on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {

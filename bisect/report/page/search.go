@@ -31,7 +31,11 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	f.place()
 	v, r := f.view(), f.drawn()
 	metrics := r.Metrics()
-	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals), Next: report.Next(d, l)}
+	tested := "commit"
+	if d.Axis != report.AxisHistory {
+		tested = "setting"
+	}
+	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, tested), Next: report.Next(d, l)}
 	p.Sections = []Section{
 		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
 		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
@@ -153,7 +157,7 @@ func prospect(d *report.Search) Section {
 		return Section{}
 	}
 	head, hints := words.Prospect(*d.Prospect)
-	return Section{ID: "prospect", Title: "What can be found here", List: append([]string{head}, hints...)}
+	return Section{ID: "forecast", Title: "Forecast after the first launches", List: append([]string{head}, hints...)}
 }
 
 // shares is the table of what the difference between the ends is made of, where that is not one culprit alone.
@@ -328,7 +332,7 @@ func (f *finder) diff() Section {
 	}
 	s.Words = "Against the first parent."
 	if hunks > 0 {
-		s.Words += " Lines with a bar and the word “guilty” cause the complaint; “carrier” lines are only required to build."
+		s.Words += " Lines marked “guilty” are the cause; those marked “carrier” are only required to build."
 	}
 	s.Diff = boundedDiff(all)
 	return s

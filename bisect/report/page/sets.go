@@ -20,7 +20,7 @@ func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "t
 // guiltySet is what a guilty set rests on.
 func guiltySet(s report.MinimalSet) []Row {
 	var out rows
-	out.add("set", s.Name()+": "+endsAs(s.Class, s.Phase))
+	out.add("cause", s.Name()+": "+failsAs(s))
 	if !s.Certified {
 		out.add("verified", "no")
 		return out
@@ -28,7 +28,11 @@ func guiltySet(s report.MinimalSet) []Row {
 	if len(s.Culprits) == 0 {
 		out.add("verified", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
 	} else {
-		out.add("verified", "fails in repeated trials, passes without "+strings.Join(s.Culprits, ", or without "))
+		undone := "this is undone"
+		if len(s.Culprits) > 1 {
+			undone = "one of these is undone"
+		}
+		out.add("verified", fmt.Sprintf("fails in repeated trials; passes once %s: %s", undone, strings.Join(s.Culprits, ", ")))
 	}
 	if required := s.Required(); len(required) > 0 {
 		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")
@@ -37,6 +41,14 @@ func guiltySet(s report.MinimalSet) []Row {
 		out.add("instead", o.Name+": "+string(o.Answer))
 	}
 	return out
+}
+
+// failsAs says how a guilty set fails.
+func failsAs(s report.MinimalSet) string {
+	if s.Class == bisect.Wrong {
+		return "wrong results"
+	}
+	return endsAs(s.Class, s.Phase)
 }
 
 // endsAs says how a set fails.
@@ -70,7 +82,7 @@ func setsSection(d *report.Search) Section {
 	}
 	s.Tables = []Table{slow, open, setMatrix(d)}
 	if m, ok := chart.Sets(d); ok {
-		s.Charts = []Chart{{Label: "The sets that were tested: what was away from its base, and how it ended", Picture: m}}
+		s.Charts = []Chart{{Label: "Settings that were tested: the flags that differ from the base, and the result", Picture: m}}
 	}
 	return s
 }
@@ -78,7 +90,7 @@ func setsSection(d *report.Search) Section {
 // setMatrix is a row for each test, with a column for each flag where these are few.
 func setMatrix(d *report.Search) Table {
 	const most = 12
-	t := Table{Title: "All tests", Columns: []string{"purpose", "answer", "how", "time"}, Right: []int{3}, Detail: true}
+	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time"}, Right: []int{3}, Detail: true}
 	seen := map[string]bool{}
 	for _, x := range d.Tests {
 		for flag := range x.Assign {

@@ -26,6 +26,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/report/page"
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // browser is a headless Chromium with one page of a report.
@@ -266,7 +267,7 @@ func (b *browser) fits(name string) {
 
 // needed are the rows of an answer that say which change, how sure, why and what to do, by the kind of a report.
 var needed = map[string][]string{
-	"timeout": {"commit", "confidence", "files", "works"}, "slow": {"commit", "effect", "confidence", "lines", "works"}, "flags": {"set", "verified", "keep"},
+	"timeout": {"commit", "confidence", "files", "last good"}, "slow": {"commit", "effect", "confidence", "lines", "last good"}, "flags": {"cause", "verified", "use"},
 	"inconclusive": {"evidence", "suspects", "hint"}, "gate": {"base", "HEAD"}, "history": {"note"},
 }
 
@@ -325,10 +326,15 @@ var windows = []struct {
 func TestInBrowser(t *testing.T) {
 	t.Parallel()
 	b, axe := chromium(t), axe(t)
-	p := pageOf(samples.Guilty())
+	in := samples.Guilty()
+	for i := range in.Finding.Steps {
+		in.Finding.Steps[i].Belief = []bisect.Mass{{From: samples.CulpritID, P: 1}}
+	}
+	p := pageOf(in)
 	b.open(p, 1280, 900, "light")
 	b.readsSearch()
 	b.hovers()
+	b.replays(report.NewSearch(in))
 	b.harmless()
 	b.do(chromedp.Click(chromedp.ID("theme")), chromedp.Click(chromedp.ID("theme")))
 	var theme string
@@ -438,6 +444,48 @@ func (b *browser) hovers() {
 	})`, &stepped)
 	if stepped[0] == stepped[1] || stepped[1] == "" || stepped[0] != stepped[2] {
 		b.t.Errorf("the arrow keys step to %q", stepped)
+	}
+}
+
+// replays moves the slider of the search by the arrow keys: what is shown are the first steps of the document, and of
+// the last of them its commit, its verdict and how many suspects it left.
+func (b *browser) replays(d *report.Search) {
+	b.t.Helper()
+	var steps int
+	b.eval(`(() => { const range = document.querySelector(".replay input"); range.focus(); return +range.max; })()`, &steps)
+	if steps != len(d.Steps) {
+		b.t.Fatalf("the slider has %d steps, and the document %d", steps, len(d.Steps))
+	}
+	back := func(key string, code int64) {
+		for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+			command(b, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: kind, Key: key, Code: key, WindowsVirtualKeyCode: code})
+		}
+	}
+	at := steps
+	for _, move := range []int{0, -1, -1, 1} {
+		if at += move; move < 0 {
+			back("ArrowLeft", 37)
+		} else if move > 0 {
+			back("ArrowRight", 39)
+		}
+		var seen struct {
+			Said         string
+			Shown, Drawn int
+		}
+		b.eval(`({said: document.querySelector(".replay output").textContent, drawn: document.querySelectorAll(".step").length, shown: document.querySelectorAll(".step:not(.later)").length})`, &seen)
+		s := d.Steps[at-1]
+		want := []string{words.Short(s.Commit), s.Verdict.Word()}
+		if s.Role == "search" {
+			want = append(want, words.Count(s.Remaining, "suspect")+" left")
+		}
+		for _, x := range want {
+			if !strings.Contains(seen.Said, x) {
+				b.t.Errorf("step %d of %d: %q, want %q", at, steps, seen.Said, want)
+			}
+		}
+		if seen.Shown != at || seen.Drawn != steps {
+			b.t.Errorf("step %d of %d: %d of %d are shown", at, steps, seen.Shown, seen.Drawn)
+		}
 	}
 }
 

@@ -187,12 +187,26 @@ func (t Terminal) end(p page.Page) (out []string) {
 	}
 	if s := p.Strip; len(s.States) > 0 {
 		room := min(t.room(2), 100) - len(s.From) - len(s.To) - 2
-		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To)
+		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To, t.dim(t.fit("  "+legend(s.States))))
 	}
 	if p.Totals != "" {
 		out = append(out, t.fit("  "+p.Totals))
 	}
 	return out
+}
+
+// legend says what the marks of a strip mean.
+func legend(states []page.State) string {
+	var out []string
+	for _, k := range []struct {
+		state page.State
+		words string
+	}{{page.Good, "✓ passes"}, {page.Bad, "✗ fails"}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· not tested"}} {
+		if slices.Contains(states, k.state) {
+			out = append(out, k.words)
+		}
+	}
+	return strings.Join(out, "  ")
 }
 
 // strip is a mark for each commit, or for several where there are too many: that which says most.
@@ -203,7 +217,7 @@ func (t Terminal) strip(states []page.State, room int) string {
 	for i := range n {
 		of := states[i*len(states)/n : (i+1)*len(states)/n]
 		most := slices.MaxFunc(of, func(a, b page.State) int { return slices.Index(weight, a) - slices.Index(weight, b) })
-		b.WriteString(t.paint(map[page.State]string{page.Good: "✓", page.Skipped: "-", page.Other: "!", page.Unsure: "?", page.Bad: "✗", page.Culprit: "◆", "": "·"}[most], most))
+		b.WriteString(t.paint(map[page.State]string{page.Good: "✓", page.Skipped: "-", page.Other: "!", page.Unsure: "?", page.Bad: "✗", page.Culprit: "★", "": "·"}[most], most))
 	}
 	return b.String()
 }
@@ -233,7 +247,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 			if x.Most = len(x.Rows); x.Most > room-1 {
 				x.Most = room - 2 // the last line says how many there are
 			}
-			out = append(out, strings.Split(strings.TrimSuffix(t.table(x.Narrow()), "\n"), "\n")...)
+			out = append(out, strings.Split(strings.TrimSuffix(t.table(t.fitting(x.Narrow())), "\n"), "\n")...)
 		}
 	}
 	for i, x := range s.List {
@@ -421,6 +435,31 @@ func (t Terminal) table(x page.Table) string {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}
 	return b.String()
+}
+
+// fitting is a table without the last columns, where there is no room for them.
+func (t Terminal) fitting(x page.Table) page.Table {
+	const least = 3 // columns
+	for ; len(x.Columns) > least; x.Columns = x.Columns[:len(x.Columns)-1] {
+		wide := 0
+		for k, name := range x.Columns {
+			most := utf8.RuneCountInString(name)
+			for _, row := range x.Rows {
+				if k < len(row) {
+					most = max(most, utf8.RuneCountInString(row[k]))
+				}
+			}
+			wide += most + 2
+		}
+		if wide <= t.room(0) {
+			break
+		}
+	}
+	x.Rows = slices.Clone(x.Rows)
+	for i, row := range x.Rows {
+		x.Rows[i] = row[:min(len(row), len(x.Columns))]
+	}
+	return x
 }
 
 // pad fills a text up to a width in characters, on its left for numbers.

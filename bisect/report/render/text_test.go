@@ -62,7 +62,7 @@ func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
 	holds(t, text,
 		"author      Mira <m@x>, 1970-01-01", "commit      tune: search harder  cccccccccc", "files       src/tune.c", "confidence  99.7 %, confirmed",
 		"Search log: 40 commits, 30 change the build's or run's inputs", "price 5", "on NVIDIA H200", "- commit cccccccccc: odd", "git show cccccccccc")
-	if _, end, _ := strings.Cut(text, "\n\n✗ Makes loading exceed 3 s (before: 2 s)\n"); end == "" || strings.Contains(end, "\n\n") {
+	if _, end, _ := strings.Cut(text, "\n\n✗ Makes loading exceed its limit of 3 s (before: 2 s)\n"); end == "" || strings.Contains(end, "\n\n") {
 		t.Errorf("the verdict does not come last:\n%s", text)
 	}
 }
@@ -105,7 +105,7 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 	in.Finding.Spent = true
 	d := report.NewSearch(in)
 	holds(t, textOf(t, page.New(d, in.Ledger)),
-		"✗ Culprit 1 of 2: Makes loading exceed 3 s", "✗ Culprit 2 of 2: Makes `time` 5.0 % slower\n  commit      new  bbbbbbbbbb\n",
+		"✗ Culprit 1 of 2: Makes loading exceed its limit of 3 s", "✗ Culprit 2 of 2: Makes `time` 5.0 % slower\n  commit      new  bbbbbbbbbb\n",
 		"What the difference between the ends is made of", "bbbbbbbbbb                                +5.0 % (+4.0 to +6.0 %)  62 % (55 to 69 %)     new",
 		"fixed after aaaaaaaaaa, up to cccccccccc  -3.0 % (-4.0 to -2.0 %)  -20 % (-31 to -12 %)  one of 3 commits", "not explained", "58 % (40 to 70 %)", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "share       62 % (55 to 69 %) of the difference", "git show bbbbbbbbbb", "--resume")
 	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share.Value || *d.Culprits[1].ShareHigh != share.High || d.Fixes[0].Share.Low != -0.31 || d.Rest.Value != 0.58 || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
@@ -169,7 +169,7 @@ func TestTextOfComparison(t *testing.T) {
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}
 	text := textOf(t, page.New(d, report.Ledger{}))
-	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A           HEAD^  subject of HEAD^  aaaaaaaaaa\n", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
+	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A           HEAD^: subject of HEAD^  aaaaaaaaaa\n", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
 		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
 	if strings.Contains(text, "\x1b") {
 		t.Error("a subject drives the terminal")

@@ -74,10 +74,12 @@ func quoted(e bisect.Effect) string {
 }
 
 // moved is how far a metric moved: slower or faster where it is a time. Which names are times is a convention of the
-// trial protocol ("time", "wall", "phase."); other numbers are only higher or lower, and which is better is said.
+// trial protocol ("time", "wall", "phase."); other numbers are higher or lower, and it is said whether that is worse.
 func moved(e bisect.Effect) string {
-	better := " (" + Better(e.Higher) + ")"
-	up, down := "higher"+better, "lower"+better
+	up, down := "higher (worse)", "lower (better)"
+	if e.Higher {
+		up, down = "higher (better)", "lower (worse)"
+	}
 	if !e.Higher && e.Metric == "time" || e.Metric == "wall" || strings.HasPrefix(e.Metric, "phase.") {
 		up, down = "slower", "faster"
 	}

@@ -219,7 +219,7 @@ func reason(r search.Reason) string {
 	case search.FindsMore:
 		return "other culprits are looked for"
 	case search.Contradicted:
-		return "launches contradict those before, which are made again"
+		return "launches contradict earlier ones, which are repeated"
 	case search.Intermittent:
 		return "the complaint does not come in every launch"
 	case search.Noisier:
@@ -227,7 +227,7 @@ func reason(r search.Reason) string {
 	case search.Slower:
 		return "the launches take longer than those before"
 	}
-	return "the launches told less than expected"
+	return "the launches so far settled less than expected"
 }
 
 // launches is an expected number of launches in words.
