@@ -103,7 +103,7 @@ func (d *Search) next(l Ledger) (out []Command) {
 		}
 		if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
 			at := words.Short(d.Ends.Bad)
-			add("measures the recommended setting against the base", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
+			add("times that setting against the base", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
 		}
 		if d.Spent {
 			add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)

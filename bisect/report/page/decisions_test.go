@@ -148,7 +148,7 @@ func TestGateRows(t *testing.T) {
 	}
 	culprit.Effect = &bisect.Effect{Metric: "rate", Ratio: 0.8, Low: 0.79, High: 0.81, Higher: true}
 	p := New(g, report.Ledger{})
-	if got, want := rowText(p.Cards[0].Rows, "effect"), "rate -20.0 % (95 % CI -21.0 to -19.0 %), higher is better"; got != want {
+	if got, want := rowText(p.Cards[0].Rows, "effect"), "rate -20.0 % (95 % CI -21.0 to -19.0 %), higher is better, against its parent"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if places := rowText(p.Cards[0].Rows, "lines"); strings.Count(places, ", ") != 4 || !strings.HasSuffix(places, " and 6 more") {
@@ -388,7 +388,7 @@ func TestGuiltySet(t *testing.T) {
 	phase := "warmup"
 	set := report.MinimalSet{Assignment: report.Assignment{Assign: map[string]string{"graph": "on"}}, Class: bisect.Timeout, Phase: &phase, Certified: true, Culprits: []string{"graph=on", "fp8=on"}, Carriers: []string{"jit=on"}, Others: []report.ValueAnswer{{Name: "graph=auto", Answer: sets.Pass}}}
 	facts := guiltySet(set)
-	for name, want := range map[string]string{"cause": "graph=on: timeout in warmup", "verified": "fails in repeated trials; passes once one of these is undone: graph=on, fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
+	for name, want := range map[string]string{"cause": "graph=on: timeout in warmup", "verified": "fails repeatedly; passes once one is undone: graph=on, fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
 		if got := rowText(facts, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

@@ -28,11 +28,11 @@ func guiltySet(s report.MinimalSet) []Row {
 	if len(s.Culprits) == 0 {
 		out.add("verified", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
 	} else {
-		undone := "this is undone"
+		undone := "undone"
 		if len(s.Culprits) > 1 {
-			undone = "one of these is undone"
+			undone = "one is undone"
 		}
-		out.add("verified", fmt.Sprintf("fails in repeated trials; passes once %s: %s", undone, strings.Join(s.Culprits, ", ")))
+		out.add("verified", fmt.Sprintf("fails repeatedly; passes once %s: %s", undone, strings.Join(s.Culprits, ", ")))
 	}
 	if required := s.Required(); len(required) > 0 {
 		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")
