@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -186,35 +187,52 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	return words.Confidence(c.Confidence) + ", confirmed: " + how
 }
 
-// guiltyRows are the lines that are to blame; those that are only required to build are details.
+// guiltyRows are the lines that are to blame, in the order of the files; of those that are only required to build, the
+// places.
 func guiltyRows(hunks []report.Hunk) (out rows) {
-	const most = 12 // lines of a hunk
-	for _, guilty := range []bool{true, false} {
-		for _, h := range hunks {
-			if (h.Role != sets.Carrier) != guilty {
-				continue
-			}
-			r := Row{Name: "lines", Text: h.Where(), More: !guilty}
-			if !guilty {
-				r.Text += " (" + roleWords(h.Role) + ")"
-			}
-			lines := strings.Split(words.Lines(h.Text), "\n")
-			for i, text := range lines {
-				if i == most {
-					r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", len(lines)-i), Role: h.Role})
-					break
-				}
-				kind := "same"
-				switch {
-				case strings.HasPrefix(text, "+"):
-					kind = "add"
-				case strings.HasPrefix(text, "-"):
-					kind = "del"
-				}
-				r.Lines = append(r.Lines, DiffLine{Kind: kind, Text: text, Role: h.Role})
-			}
-			out.row(r)
+	const most, mostCarriers = 12, 6 // lines of a block
+	var carriers []string
+	for _, h := range blocks(hunks) {
+		if h.Role == sets.Carrier {
+			carriers = append(carriers, h.Where())
+			continue
 		}
+		r := Row{Name: "lines", Text: h.Where()}
+		lines := strings.Split(words.Lines(h.Text), "\n")
+		for i, text := range lines {
+			if i == most {
+				r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", len(lines)-i), Role: h.Role})
+				break
+			}
+			kind := "same"
+			switch {
+			case strings.HasPrefix(text, "+"):
+				kind = "add"
+			case strings.HasPrefix(text, "-"):
+				kind = "del"
+			}
+			r.Lines = append(r.Lines, DiffLine{Kind: kind, Text: text, Role: h.Role})
+		}
+		out.row(r)
+	}
+	if len(carriers) > 0 {
+		out.add("lines", words.Listed(carriers, mostCarriers)+" (required to build, not the cause)")
+	}
+	return out
+}
+
+// blocks are hunks in the order of files and lines, those that follow each other with one role as one.
+func blocks(hunks []report.Hunk) (out []report.Hunk) {
+	hunks = slices.Clone(hunks)
+	slices.SortStableFunc(hunks, func(a, b report.Hunk) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Start, b.Start))
+	})
+	for _, h := range hunks {
+		if n := len(out) - 1; n >= 0 && h.Start > 0 && out[n].File == h.File && out[n].End+1 == h.Start && out[n].Old == h.Old && out[n].Role == h.Role {
+			out[n].End, out[n].Text = h.End, strings.TrimSuffix(out[n].Text, "\n")+"\n"+h.Text
+			continue
+		}
+		out = append(out, h)
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,12 +26,26 @@ type DiffLine struct {
 	From, To int       // the bytes of Text that differ from the line on the other side; none where To is 0
 }
 
-// roleWords is the role of a hunk for people.
-func roleWords(r sets.Role) string {
-	if r == sets.Carrier {
-		return "required to build, not the cause"
+// guiltyFirst puts the files with guilty lines first, then those with lines that are required to build.
+func guiltyFirst(lines []DiffLine) (out []DiffLine) {
+	var files [3][]DiffLine
+	for len(lines) > 0 {
+		end := 1 + slices.IndexFunc(lines[1:], func(l DiffLine) bool { return l.Kind == "file" })
+		if end == 0 {
+			end = len(lines)
+		}
+		file, rank := lines[:end], 2
+		for _, l := range file {
+			if l.Role != "" {
+				rank = min(rank, 1)
+			}
+			if l.Role == sets.Culprit {
+				rank = 0
+			}
+		}
+		files[rank], lines = append(files[rank], file...), lines[end:]
 	}
-	return string(r)
+	return slices.Concat(files[:]...)
 }
 
 // covers reports whether a line is part of a hunk. Where lines were replaced the hunk names the new ones, and those

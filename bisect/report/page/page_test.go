@@ -73,6 +73,35 @@ func TestMarkedDiff(t *testing.T) {
 	}
 }
 
+// Guilty lines stand in the order of files and lines, neighbours as one block, then the places that are only required.
+func TestGuiltyLinesInOrder(t *testing.T) {
+	line := func(file string, n int, role sets.Role) report.Hunk {
+		return report.Hunk{File: file, Start: n, End: n, Role: role, Text: fmt.Sprintf("+%d\n", n)}
+	}
+	var got []string
+	for _, r := range guiltyRows([]report.Hunk{line("b.c", 24, sets.Culprit), line("b.c", 17, sets.Culprit), line("b.c", 18, sets.Culprit), line("b.c", 16, sets.Carrier), line("b.c", 19, sets.Carrier), line("a.c", 30, sets.Culprit)}) {
+		text := r.Text
+		for _, l := range r.Lines {
+			text += " " + l.Text
+		}
+		got = append(got, text)
+	}
+	if want := []string{"a.c:30 +30", "b.c:17-18 +17 +18", "b.c:24 +24", "b.c:16, b.c:19 (required to build, not the cause)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	const diff = "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -3,0 +4,1 @@\n+%[1]s\n"
+	marks := []report.Hunk{line("b.c", 4, sets.Carrier), line("c.c", 4, sets.Culprit)}
+	got = nil
+	for _, l := range guiltyFirst(parseDiff(fmt.Sprintf(diff+strings.ReplaceAll(diff, "[1]", "[2]")+strings.ReplaceAll(diff, "[1]", "[3]"), "a.c", "b.c", "c.c"), marks)) {
+		if l.Kind == "add" {
+			got = append(got, l.Text)
+		}
+	}
+	if want := []string{"+c.c", "+b.c", "+a.c"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A candidate is named by the flags that are away from their base, or by those that are not.
 func TestAway(t *testing.T) {
 	base, top := "a=0,b=0,c=0,d=0,t=1", "a=1,b=1,c=1,d=1,t=3"

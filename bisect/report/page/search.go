@@ -325,7 +325,7 @@ func (f *finder) diff() Section {
 		if len(f.Culprits) > 1 {
 			all = append(all, DiffLine{Kind: "file", Text: words.Printable(f.named(c.Commit))})
 		}
-		all = append(all, parseDiff(diff, c.Hunks)...)
+		all = append(all, guiltyFirst(parseDiff(diff, c.Hunks))...)
 	}
 	if len(all) == 0 {
 		return s

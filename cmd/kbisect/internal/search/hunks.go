@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -90,8 +91,14 @@ func (h *hunkAxis) words(s sets.Set) string {
 	)
 	var in [][]string // a file each
 	last := ""
+	var all []hunks.Hunk
 	for _, a := range s.Atoms() {
-		x := h.old[h.ids[a]]
+		all = append(all, h.old[h.ids[a]])
+	}
+	slices.SortStableFunc(all, func(a, b hunks.Hunk) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.NewStart, b.NewStart))
+	})
+	for _, x := range all {
 		text := where(x)
 		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
 			in[len(in)-1] = append(in[len(in)-1], lines)
