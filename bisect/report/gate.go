@@ -181,6 +181,9 @@ func (g *Gate) Reason(failure string) string {
 	return out + g.accepts()
 }
 
+// Improved says what got better, "" where nothing did.
+func (g *Gate) Improved() string { return g.changed(GateImprovement) }
+
 // accepts counts what was let pass.
 func (g *Gate) accepts() string {
 	if n := len(With(GateAccepted, g.Contrasts)); n > 0 {

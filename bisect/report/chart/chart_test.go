@@ -69,7 +69,7 @@ func TestAllCases(t *testing.T) {
 		}
 	}
 	all := r.Metrics()
-	if m := all[0]; m.Name != "time, all cases" || m.Unit != "" || math.Abs(m.Levels[0].Y-1) > 0.01 || math.Abs(m.Levels[len(m.Levels)-1].Y-1.09) > 0.02 {
+	if m := all[0]; m.Name != "time, all cases (geometric mean)" || m.Unit != "" || math.Abs(m.Levels[0].Y-1) > 0.01 || math.Abs(m.Levels[len(m.Levels)-1].Y-1.09) > 0.02 {
 		t.Errorf("%s %q %+v", m.Name, m.Unit, m.Levels)
 	}
 	if all[1].Name != "time of m=1" || all[2].Name != "time of m=2" {

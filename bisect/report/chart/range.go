@@ -167,7 +167,7 @@ func (r Range) allCases() (out []*Metric) {
 		if len(cases[metric]) < 2 {
 			continue
 		}
-		m := &Metric{Name: words.Printable(metric) + ", all cases", all: words.Printable(metric)}
+		m := &Metric{Name: words.Printable(metric) + ", all cases (geometric mean)", all: words.Printable(metric)}
 		for i, l := range r.Ledger.Launches {
 			sum, n := 0.0, 0
 			for _, c := range cases[metric] {

@@ -108,7 +108,7 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 	out.add("author", authorWords(c.Author, c.Date))
 	out.more("full id", c.Commit)
 	if c.Effect != nil {
-		out.add("effect", c.Effect.Words())
+		out.add("effect", c.Effect.Words()+values(f.ledger, c))
 	}
 	for _, e := range c.Besides {
 		if e.Case == "" {
@@ -138,6 +138,42 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 		}
 	}
 	return out
+}
+
+// values are the medians behind the effect of a culprit, in the launches that confirmed it; "" where the effect is of
+// several cases together, which have no value in common.
+func values(ledger report.Ledger, c report.Culprit) string {
+	if c.Effect.Exact != nil { // its words have them
+		return ""
+	}
+	var medians [2]float64
+	unit, name := "", ""
+	for i, side := range []struct {
+		purpose bisect.Purpose
+		of      []string
+	}{{bisect.ConfirmParent, c.Parents}, {bisect.ConfirmCulprit, []string{c.Commit}}} {
+		var all []float64
+		for _, l := range ledger.Launches {
+			if l.Purpose != side.purpose || l.Candidate.Assign != "" || !slices.Contains(side.of, l.Candidate.Commit) {
+				continue
+			}
+			for _, x := range l.Outcome.Series {
+				if x.Metric != c.Effect.Metric || c.Effect.Case != "" && x.Case != c.Effect.Case {
+					continue
+				}
+				if len(all)+i > 0 && x.Case != name {
+					return ""
+				}
+				unit, name = x.Unit, x.Case
+				all = append(all, float64(report.Median(x.Values)))
+			}
+		}
+		if len(all) == 0 {
+			return ""
+		}
+		medians[i] = float64(report.Median(all))
+	}
+	return fmt.Sprintf("; before %s, after %s", words.Quantity(medians[0], unit), words.Quantity(medians[1], unit))
 }
 
 // authorWords are an author and the day of a date in RFC 3339.

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -28,7 +29,11 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
+	tested := "commit"
+	if d.FlagsDiffer() {
+		tested = "setting"
+	}
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested), Next: report.Next(d, l)}, f)
 	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }
@@ -38,10 +43,10 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, gateRows(d, l))
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
-	p.Sections = []Section{metrics, gateSuspects(d), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{metrics, gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	if d.NotLaunched != nil {
 		p.Sections = []Section{metrics, notes(d.Warnings)}
 	}
@@ -64,14 +69,40 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		for _, x := range c.Places {
 			places = append(places, x.String())
 		}
-		f.add("lines", words.Listed(places, mostPlaces))
+		f.row(Row{Name: "lines", Text: words.Listed(places, mostPlaces), Lines: changedLines(l.Diffs[c.Commit])})
 	case d.Search != nil:
 		f.add("culprit", "not found: "+d.Search.Why)
+	}
+	if d.Result == report.GateRegression {
+		f.add("better", d.Improved())
 	}
 	f.row(sideRow("base", l, d.Base))
 	f.row(sideRow("HEAD", l, d.Head))
 	f.add("error", report.Text(d.Error))
 	return f
+}
+
+// changedLines are the first lines that a diff adds and removes.
+func changedLines(diff string) (out []DiffLine) {
+	const most = 6
+	for _, l := range parseDiff(diff, nil) {
+		if l.Kind == "add" || l.Kind == "del" {
+			out = append(out, l)
+		}
+	}
+	if n := len(out); n > most {
+		out = append(out[:most:most], DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", n-most)})
+	}
+	return out
+}
+
+// gateDiff is what the culprit changed.
+func gateDiff(d *report.Gate, l report.Ledger) Section {
+	s := Section{ID: "diff", Title: "What the culprit changed"}
+	if d.Culprit != nil && l.Diffs[d.Culprit.Commit] != "" {
+		s.Words, s.Diff = "Against the first parent.", boundedDiff(parseDiff(l.Diffs[d.Culprit.Commit], nil))
+	}
+	return s
 }
 
 // accepted says what the repository declares besides what the table shows. That an acceptance was not needed is said
@@ -127,6 +158,9 @@ func (c compared) metrics(v view) Section {
 		"Medians with their 95 % CI (order statistics). The change is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
 		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
 	}
+	if slices.ContainsFunc(c.Contrasts, func(x report.Contrast) bool { return x.Case == nil && x.AllCases }) {
+		t.Notes = append(t.Notes, "All cases: the geometric mean of the changes of the cases.")
+	}
 	s.Tables, s.Charts = []Table{t}, c.pictures(v)
 	return s
 }
@@ -152,7 +186,11 @@ func (c compared) pictures(v view) (out []Chart) {
 		for _, x := range report.With(g.result, c.Contrasts) {
 			// A scale of ratios has no place for an open interval; the table shows it.
 			if b := x.Bound; b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
-				changes = append(changes, chart.Changed{Group: g.words, Name: words.Printable(x.Name()), State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: words.Printable(x.Name()) + "\n" + change(b)})
+				name := words.Printable(x.Name())
+				if x.Case == nil && x.AllCases {
+					name += " (geometric mean)"
+				}
+				changes = append(changes, chart.Changed{Group: g.words, Name: name, State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: name + "\n" + change(b)})
 			}
 			if x.Case == nil && x.AllCases || len(metrics) == mostLaunched {
 				continue
@@ -224,5 +262,5 @@ func launched(names [2]string, all ...report.Candidate) Section {
 		}
 		f.add(names[i], s)
 	}
-	return Section{ID: "launched", Title: "Launches", Facts: f}
+	return Section{ID: "counted", Title: "How many launches count", Facts: f}
 }

@@ -169,8 +169,8 @@ func TestGateRows(t *testing.T) {
 func TestMeasurementPage(t *testing.T) {
 	m := measurement()
 	p := New(m, report.Ledger{})
-	if p.State != Good || facet(section(t, p, "launched").Facts, "memory") != "3072 MiB at most" {
-		t.Errorf("%s %+v", p.State, section(t, p, "launched").Facts)
+	if p.State != Good || facet(section(t, p, "counted").Facts, "memory") != "3072 MiB at most" {
+		t.Errorf("%s %+v", p.State, section(t, p, "counted").Facts)
 	}
 	if rows := section(t, p, "times").Tables[0].Rows; len(rows) != 2 || len(rows[0]) != 4 || rows[0][3] != "90.00 s" || rows[1][3] != "" {
 		t.Errorf("%q", rows)

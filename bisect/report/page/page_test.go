@@ -102,6 +102,50 @@ func TestGuiltyLinesInOrder(t *testing.T) {
 	}
 }
 
+// An effect has the medians behind it, but not where it is of several cases together.
+func TestValuesOfAnEffect(t *testing.T) {
+	launch := func(commit string, purpose bisect.Purpose, seconds ...float64) report.Launch {
+		o := bisect.Outcome{Class: bisect.OK}
+		for i, v := range seconds {
+			o.Series = append(o.Series, bisect.Series{Metric: "time", Case: fmt.Sprint("n", i), Unit: "s", Values: []float64{v}})
+		}
+		return report.Launch{Candidate: bisect.Candidate{Commit: commit}, Purpose: purpose, Outcome: o}
+	}
+	c := report.Culprit{Commit: "c", Parents: []string{"p"}, Effect: &report.Effect{Metric: "time"}}
+	for _, x := range []struct {
+		one, want string
+		launches  []report.Launch
+	}{
+		{"", "; before 12.30 ms, after 13.70 ms", []report.Launch{launch("p", bisect.ConfirmParent, .0123), launch("c", bisect.ConfirmCulprit, .0137), launch("c", bisect.Searching, 9)}},
+		{"", "", []report.Launch{launch("p", bisect.ConfirmParent, .0123, 1), launch("c", bisect.ConfirmCulprit, .0137, 1)}},
+		{"n1", "; before 1.000 s, after 2.000 s", []report.Launch{launch("p", bisect.ConfirmParent, .0123, 1), launch("c", bisect.ConfirmCulprit, .0137, 2)}},
+		{"", "", []report.Launch{launch("c", bisect.ConfirmCulprit, .0137)}},
+	} {
+		if c.Effect.Case = x.one; values(report.Ledger{Launches: x.launches}, c) != x.want {
+			t.Errorf("%q, want %q", values(report.Ledger{Launches: x.launches}, c), x.want)
+		}
+	}
+}
+
+// The card of a gate has what the culprit changed, and what else the branch made better.
+func TestGateCard(t *testing.T) {
+	g := samples.Gate(report.GateRegression, 1, samples.Contrast(report.GateRegression, "n1", 1.2), samples.Contrast(report.GateImprovement, "n2", 0.8))
+	g.Culprit = &report.GateCulprit{Commit: samples.CommitID(40), Places: []report.Place{{File: "gemm.cu", Start: 11, End: 12}}}
+	l := samples.Slow().Ledger
+	l.Forge = "https://forge.example/c/"
+	p := New(g, l)
+	rows := map[string]Row{}
+	for _, r := range p.Cards[0].Rows {
+		rows[r.Name] = r
+	}
+	if len(rows["lines"].Lines) != 5 || rows["culprit"].Link != "https://forge.example/c/"+samples.CommitID(40) || !strings.HasPrefix(rows["better"].Text, "time of n2 -20.0 %") {
+		t.Errorf("%+v", rows)
+	}
+	if d := section(t, p, "diff").Diff; len(d.Lines) < 8 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // A candidate is named by the flags that are away from their base, or by those that are not.
 func TestAway(t *testing.T) {
 	base, top := "a=0,b=0,c=0,d=0,t=1", "a=1,b=1,c=1,d=1,t=3"

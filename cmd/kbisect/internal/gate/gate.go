@@ -202,6 +202,9 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 	}
 	*written = true
 	l := t.LedgerOf()
+	if doc.Culprit != nil {
+		session.Picture(&l, t.Repo, t.Policy.Axis, nil, []string{doc.Culprit.Commit})
+	}
 	kept := x.files.write(&doc, l, t.Display, e.Version)
 	return cmp.Or(t.Conclude(session.Conclusion{
 		Result: doc.Result, Summary: doc.Verdict, Code: doc.ExitCode, Cause: err, Document: &doc, Ledger: &l, Show: func() error { return e.Output.Print(&doc, l) },

@@ -115,12 +115,17 @@ func role(s store.Session, commit string) bisect.Role {
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
 	named, culprits := []string{s.Good, s.Bad}, []string(nil)
-	if d, ok := p.Document.(*report.Search); ok {
+	switch d := p.Document.(type) {
+	case *report.Search:
 		for _, x := range d.Steps {
 			named = append(named, x.Commit)
 		}
 		for _, c := range d.Culprits {
 			culprits = append(culprits, c.Commit)
+		}
+	case *report.Gate:
+		if d.Culprit != nil {
+			culprits = append(culprits, d.Culprit.Commit)
 		}
 	}
 	l := session.NewLedger(p.repo, &p.policy, s.Good, s.Args, p.launches, named...)
