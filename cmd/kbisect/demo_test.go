@@ -73,7 +73,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 		said, verdict string
 		rows          []string
 	}{
-		{first, "✗ Makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "lines", "workaround", "next"}},
+		{first, "✗ Makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "(lines|files)", "workaround", "next"}}, // on a slow machine there is no time for lines
 		{second, "✗ autotune=max causes a timeout", []string{"cause", "verified", "use", "claims", "next"}},
 	} {
 		shown := screen(t, c.said, columns, rows)
@@ -85,7 +85,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 			continue
 		}
 		for _, row := range c.rows {
-			if !strings.Contains(text[at:], "\n  "+row+" ") {
+			if !regexp.MustCompile("\n  " + row + " ").MatchString(text[at:]) {
 				t.Errorf("the last screen has no %s:%s", row, text)
 			}
 		}

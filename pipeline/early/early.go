@@ -31,14 +31,14 @@ type Pool struct {
 	ctx context.Context
 	dir string // for the module and the lists
 
-	modules  []string                // in the order of their import; empty: nothing is started early yet
-	learnt   map[bisect.Purpose]bool // ends whose modules these are
-	patience time.Duration           // that importing them may take
-	outside  map[string]bool         // packages and modules that are imported
-	same     map[string]bool         // paths of the ends that are named like these, and are not what is imported
+	modules  []string                  // in the order of their import; empty: nothing is started early yet
+	learnt   map[bisect.Purpose]bool   // ends whose modules these are
+	patience time.Duration             // that importing them may take
+	outside  map[string]bool           // packages and modules that are imported
+	same     map[string]bool           // paths of the ends that are named like these, and are not what is imported
+	fits     map[bisect.Candidate]bool // those looked at: whether they have no other such paths
 
-	mu      sync.Mutex
-	fits    map[bisect.Candidate]bool     // of those looked at
+	mu      sync.Mutex                    // of what follows
 	doubts  map[*workspace.Workspace]bool // in which nothing is started early any more
 	waiting []*Waiter                     // oldest first
 	started int
