@@ -17,7 +17,7 @@ import (
 // command and in every format.
 func TestDirectionIsStatedInEveryResult(t *testing.T) {
 	for _, d := range []direction{
-		{unit: "MB/s", higher: true, said: `\btime\b.{0,150}\bhigher\b`, never: "lower is better"},
+		{unit: "MB/s", higher: true, said: `\btime\b.{0,150}(\bhigher\b|\blower \(worse\))`, never: "lower is better"},
 		{unit: "us", said: `\btime\b.{0,150}\b(lower|slower|faster)\b`, never: "higher is better"},
 	} {
 		for name, tell := range map[string]func(*directed){"history": (*directed).searches, "sets": (*directed).sets, "two": (*directed).comparisons, "gate": (*directed).gates} {

@@ -68,7 +68,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
-// newSwitches is a project of six flags, of which c and e together fail.
+// newSwitches is a project of six flags, of which c and e together fail and none costs time.
 func newSwitches(t *testing.T) *repo {
 	t.Helper()
 	r := newRepo(t)
@@ -78,7 +78,7 @@ func newSwitches(t *testing.T) *repo {
 		text += fmt.Sprintf("[[flag]]\nname = %q\nvalues = [\"0\", \"1\"]\nenv = %q\n", f, "F_"+f)
 	}
 	r.write(config.FileName, text)
-	r.write("go.sh", "sleep 0.05\ntest $F_c$F_e != 11\n")
+	r.write("go.sh", "sleep 0.05\necho \"sample: $((1000 + $$ % 7)) ns\" >&$KBISECT_FD\ntest $F_c$F_e != 11\n")
 	r.commit("flags")
 	return r
 }
