@@ -83,6 +83,9 @@ func newSwitches(t *testing.T) *repo {
 	return r
 }
 
+// logLine is the first line of what a log says of a test.
+var logLine = regexp.MustCompile(`(?m)^(?:search|seed|confirm|without|timing) [^\r\n\x1b]*`)
+
 // TestProgressOfSets: a search of flags says what is done and when it will end: on a terminal, also once it is
 // narrow, and in lines.
 func TestProgressOfSets(t *testing.T) {
@@ -110,7 +113,7 @@ func TestProgressOfSets(t *testing.T) {
 	if setting := regexp.MustCompile(`(?m)^ +as environment\n +F_a=1 F_b=1 (F_c=0 F_d=1 F_e=1|F_c=1 F_d=1 F_e=0) F_f=1$`); !setting.MatchString(out.String()) {
 		t.Errorf("no setting to copy: %s", out.String())
 	}
-	if all, folded := strings.Count(said, "certify "), regexp.MustCompile(`certify +\d+ tests: \d+ pass, \d+ fail \| `).FindAllString(said, -1); len(folded) == 0 || len(folded) != all {
+	if all, folded := strings.Count(said, "confirm "), regexp.MustCompile(`confirm +\d+\s+tests:\s+\d+\s+pass,\s+\d+\s+fail\s+\|\s`).FindAllString(said, -1); len(folded) == 0 || len(folded) != all {
 		t.Errorf("%d lines of proofs, of which tests are counted in %q", all, folded)
 	}
 	most := 0
@@ -123,7 +126,7 @@ func TestProgressOfSets(t *testing.T) {
 	if most < 3 || most > 99 {
 		t.Errorf("the bar went up to %d %% in %q", most, said[:wide])
 	}
-	for _, f := range statusLines(said[from:]) {
+	for _, f := range append(statusLines(said[from:]), logLine.FindAllString(said[from:], -1)...) {
 		if n := utf8.RuneCountInString(f); n > narrow {
 			t.Errorf("%d columns of %d: %q", n, narrow, f)
 		}
@@ -133,7 +136,7 @@ func TestProgressOfSets(t *testing.T) {
 	if err := cmd.Run(); err != nil || strings.ContainsAny(errs.String(), "\x1b\r") {
 		t.Errorf("%v: %q", err, errs.String())
 	}
-	for _, purpose := range []string{"search", "certify", "seed", "timing"} {
+	for _, purpose := range []string{"search", "confirm", "seed", "timing"} {
 		if !regexp.MustCompile("(?m)^" + purpose + ".*" + strings.Replace(statusShare.String(), "%", "% done", 1) + "$").MatchString(errs.String()) {
 			t.Errorf("no share and no end in a line of %s:\n%s", purpose, errs.String())
 		}

@@ -39,7 +39,7 @@ func HTML(w io.Writer, p page.Page) error {
 			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
 		},
 		"again": func(all []page.Row, i int) bool { return named(all, i) == "" },
-		"strip": strip, "code": code, "heading": heading,
+		"strip": strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {
 				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })
@@ -121,6 +121,12 @@ func code(l page.DiffLine) template.HTML {
 	return template.HTML(out.String())
 }
 
+// measured is a number with what it counts, of which a line must not end between the two.
+var measured = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d) (%|[nµmk]?s\b|times\b|[kMGT]i?B\b)`) })
+
+// units ties numbers to their units.
+func units(s string) string { return measured().ReplaceAllString(s, "$1\u00a0$2") }
+
 // policy forbids everything but what the page holds itself.
 func policy(scripts ...string) string {
 	s := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
@@ -161,5 +167,5 @@ func heading(p page.Page) template.HTML {
 		}
 		b.WriteString(part)
 	}
-	return template.HTML(b.String()) // its parts are escaped
+	return template.HTML(units(b.String())) // its parts are escaped
 }

@@ -248,11 +248,17 @@ func unescaped(s string) string {
 // The heading is the answer in the user's terms, with names as code and nothing of it as markup.
 func TestHeading(t *testing.T) {
 	p := page.Page{Headline: "1234567890 makes `time` 2 % slower", Cards: []page.Card{{Head: "Makes `<b>time` 2 % slower"}}}
-	if text, want := htmlOf(t, p), `<h1 id="headline">Makes <code>&lt;b&gt;time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
+	p.Cards[0].Rows, p.Totals = []page.Row{{Name: "use", Text: "time -21.0 % against the base, 1.25 ms", Copy: "-DA=1 -DB=0"}}, "3 launches in 5 s"
+	for _, want := range []string{"-21.0 % against the base, 1.25 ms", `<span class="w">-DA=1</span> <span class="w">-DB=0</span>`, "3 launches in 5 s"} {
+		if !strings.Contains(htmlOf(t, p), want) {
+			t.Errorf("a line may break within %s", want)
+		}
+	}
+	if text, want := htmlOf(t, p), `<h1 id="headline">Makes <code>&lt;b&gt;time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
 		t.Errorf("no %s", want)
 	}
 	p.Cards = append(p.Cards, p.Cards[0])
-	if text, want := htmlOf(t, p), `<h1 id="headline">1234567890 makes <code>time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
+	if text, want := htmlOf(t, p), `<h1 id="headline">1234567890 makes <code>time</code> 2 % slower</h1>`; !strings.Contains(text, want) {
 		t.Errorf("no %s", want)
 	}
 }

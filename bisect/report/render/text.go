@@ -85,7 +85,7 @@ func (t Terminal) card(c page.Card, most int) []string {
 	if c.Title != "" {
 		head = c.Title + ": " + head
 	}
-	out := wrapped(head, t.Width-len("✗ "), 2)
+	out := words.Wrapped(head, t.Width-len("✗ "), 2)
 	for i := range out {
 		lead := mark(c.State)
 		if lead != "" && i > 0 {
@@ -139,7 +139,7 @@ func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out
 		most = 2
 	}
 	first := "  " + t.dim(pad(name, width, false)) + "  "
-	for i, line := range wrapped(mark(r.State)+text+id, t.Width-len(indent), most) {
+	for i, line := range words.Wrapped(mark(r.State)+text+id, t.Width-len(indent), most) {
 		if r.State != "" {
 			line = t.paint(line, r.State)
 		}
@@ -251,7 +251,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 		}
 	}
 	for i, x := range s.List {
-		lines := wrapped(strings.ReplaceAll(x, "\n", "; "), t.Width-4, 2)
+		lines := words.Wrapped(strings.ReplaceAll(x, "\n", "; "), t.Width-4, 2)
 		if i == mostNotes || len(out)+len(lines) >= most {
 			out = append(out, fmt.Sprintf("  - and %d more, with --verbose", len(s.List)-i))
 			break
@@ -275,23 +275,6 @@ func (t Terminal) room(behind int) int {
 
 // fit cuts a line to the width.
 func (t Terminal) fit(line string) string { return words.Cut(line, t.room(0)) }
-
-// wrapped is a text in lines of at most so many characters, at most so many of them; 0 or less is any number.
-func wrapped(text string, width, most int) (out []string) {
-	if width <= 0 {
-		return []string{text}
-	}
-	width = max(width, 10)
-	for utf8.RuneCountInString(text) > width && (most <= 0 || len(out) < most-1) {
-		line := string([]rune(text)[:width+1])
-		at := strings.LastIndex(line, " ")
-		if at <= 0 {
-			at = len(string([]rune(text)[:width]))
-		}
-		out, text = append(out, strings.TrimRight(text[:at], " ")), strings.TrimLeft(text[at:], " ")
-	}
-	return append(out, words.Cut(text, width))
-}
 
 // folded is a command in lines that a shell joins again: it is not cut, since it is there to be copied.
 func folded(argv []string, width int) (out []string) {

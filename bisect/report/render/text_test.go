@@ -333,7 +333,7 @@ func TestFormatsAgree(t *testing.T) {
 	}, report.Ledger{})}
 	for name, p := range pages {
 		text, md, html := textOf(t, p), markdownOf(t, p, 0), htmlOf(t, p)
-		for format, all := range map[string]string{"text": text, "Markdown": strings.NewReplacer("\\", "", "<!-- -->", "", "&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(md), "HTML": unescaped(html)} {
+		for format, all := range map[string]string{"text": text, "Markdown": strings.NewReplacer("\\", "", "<!-- -->", "", "&lt;", "<", "&gt;", ">", "&amp;", "&").Replace(md), "HTML": strings.ReplaceAll(unescaped(html), "\u00a0", " ")} {
 			at := 0
 			next := func(what string) {
 				i := strings.Index(all[at:], what)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -24,6 +25,23 @@ func Cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// Wrapped is a text in lines of at most so many characters, at most so many of them; 0 or less is any number.
+func Wrapped(text string, width, most int) (out []string) {
+	if width <= 0 {
+		return []string{text}
+	}
+	width = max(width, 10)
+	for utf8.RuneCountInString(text) > width && (most <= 0 || len(out) < most-1) {
+		line := string([]rune(text)[:width+1])
+		at := strings.LastIndex(line, " ")
+		if at <= 0 {
+			at = len(string([]rune(text)[:width]))
+		}
+		out, text = append(out, strings.TrimRight(text[:at], " ")), strings.TrimLeft(text[at:], " ")
+	}
+	return append(out, Cut(text, width))
 }
 
 // Lines is a text of several lines, each printable, without empty ones; tabs stay.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/mattn/go-runewidth"
@@ -55,6 +56,19 @@ func (l *liveArea) drawn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bars != nil
+}
+
+// fit breaks a line at words where it is wider than the terminal.
+func (l *liveArea) fit(line string) string {
+	f, ok := words.Raw(l.plain).(*os.File)
+	if !ok {
+		return line
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 {
+		return line
+	}
+	return strings.Join(words.Wrapped(line, width, 0), "\n")
 }
 
 // Write prints above the area.

@@ -44,7 +44,7 @@ func TestLines(t *testing.T) {
 		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Fail, Seconds: 2.5}}, func(sets.Set) string { return "fp8=on\x1b[2J" })
 		said("search    fail       2.50 s  fp8=on [2J | 50 % done, 20s elapsed, about 20s to go")
 		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Unjudged}, Inferred: true}, func(sets.Set) string { return "x" })
-		said("search    unresolved inferred  x | 50 % done, 20s elapsed, about 20s to go")
+		said("search    no verdict inferred  x | 50 % done, 20s elapsed, about 20s to go")
 
 		p.BeginPart()
 		time.Sleep(8 * time.Second)

@@ -294,7 +294,7 @@ func (p *Display) Say(line string) {
 	p.told = time.Now()
 	p.mu.Unlock()
 	if !p.Quiet {
-		fmt.Fprintln(p, words.Printable(line))
+		fmt.Fprintln(p, p.area.fit(words.Printable(line)))
 	}
 }
 

@@ -47,7 +47,19 @@ func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 		return
 	}
 	p.confirmed()
-	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", t.Purpose, t.Answer, how, words(t.Set), p.Far()))
+	answer := string(t.Answer)
+	if t.Answer == sets.Unjudged {
+		answer = "no verdict"
+	}
+	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", purpose(t.Purpose), answer, how, words(t.Set), p.Far()))
+}
+
+// purpose is what a test is for, in a word.
+func purpose(p sets.Purpose) string {
+	if p == sets.Verifying {
+		return "confirm"
+	}
+	return string(p)
 }
 
 // confirmed prints in a line what verifying tests have shown that were only counted.
@@ -57,7 +69,7 @@ func (p *Display) confirmed() {
 	p.proof = proof{last: x.last}
 	p.mu.Unlock()
 	if x.made > 0 && x.last == (bisect.TrialID{}) {
-		p.Say(fmt.Sprintf("%-9s %s: %d pass, %d fail | %s", sets.Verifying, wording.Counted(x.made, "test"), x.made-x.fails, x.fails, p.Far()))
+		p.Say(fmt.Sprintf("%-9s %s: %d pass, %d fail | %s", purpose(sets.Verifying), wording.Counted(x.made, "test"), x.made-x.fails, x.fails, p.Far()))
 	}
 }
 
