@@ -163,6 +163,25 @@ func TestInitSays(t *testing.T) {
 	}
 }
 
+// A command takes the place of what init wrote where it found nothing to run, unless somebody has edited that.
+func TestCommandReplacesStub(t *testing.T) {
+	for _, edited := range []string{"", "# mine\n"} {
+		dir := t.TempDir()
+		path, _, err := WriteTop(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err := errors.Join(err, os.WriteFile(path, append(text, edited...), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = WriteCommand(dir, "", []string{"./bench"})
+		if after, _ := os.ReadFile(path); edited == "" && (err != nil || !strings.Contains(string(after), `command = ["./bench"]`)) || edited != "" && (!errors.Is(err, fs.ErrExist) || !strings.HasSuffix(string(after), edited)) {
+			t.Errorf("edited %q: %v\n%s", edited, err, after)
+		}
+	}
+}
+
 func TestWriteConfig(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"Makefile": "all:\n"})
 	path, kind, err := writeProject(dir)

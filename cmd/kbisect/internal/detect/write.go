@@ -62,6 +62,23 @@ func (p project) write(dir string) (path, kind string, err error) {
 	return path, p.Kind, nil
 }
 
+// removeStub removes the configuration that init wrote where it found nothing to run, if nobody has changed it since.
+func removeStub(dir string) error {
+	path := filepath.Join(dir, config.FileName)
+	text, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(text, []byte("FILL IN: nothing to run was found")) {
+		return nil
+	}
+	found, err := detectProject(dir)
+	if err != nil {
+		return err
+	}
+	if stub, err := found.config(); err != nil || !bytes.Equal(text, stub) {
+		return err
+	}
+	return os.Remove(path)
+}
+
 // topOf is the top of the repository that holds dir, where kbisect looks for a
 // configuration; dir itself where there is none.
 func topOf(dir string) string {
@@ -118,6 +135,9 @@ func WriteCommand(dir, build string, command []string) (path, kind string, err e
 		p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return build != "" && "./"+name == command[0] })
 	}
 	p.reports(d)
+	if err := removeStub(top); err != nil {
+		return "", "", err
+	}
 	return p.write(top)
 }
 

@@ -39,6 +39,7 @@ type Document struct {
 	Noise      report.Number          `json:"noise"`    // standard deviation of one launch, a fraction
 	Change     report.Number          `json:"change"`   // by which the bad end is worse, a fraction
 	Step       float64                `json:"step"`     // the largest change that stands out of the noise, of a case or of all; 0: none
+	Hidden     float64                `json:"hidden"`   // where none does, the largest change worth finding, which may be noise
 	Finds      []Outlook              `json:"finds"`    // what searches would come to, by change
 	Findable   float64                `json:"findable"` // the smallest of these changes that is found; 0: none
 	Commits    int                    `json:"commits"`  // in the range
@@ -101,6 +102,12 @@ func (d *Document) conclude(call report.Call) {
 		d.Verdict = "Interrupted."
 	case d.Result == store.Infra:
 		d.Verdict = "Stopped: machine problem."
+	case d.Hidden > 0:
+		d.Verdict = fmt.Sprintf("Not clear: %s is worse by %s, and varies by %s from launch to launch.", d.Metric, words.Percent(d.Hidden), words.Percent(float64(d.Noise)))
+		next("makes as many launches as it takes", ends()...)
+		if d.Metric != "cpu" {
+			next("processor time may vary less", "try", "--good", d.Ends[0].Revision, "--bad", bad.Revision, "--metric", "cpu")
+		}
 	case d.Result == store.Inconclusive:
 		d.Verdict = "The budget was used up before both ends were launched."
 	case d.Result == OneEnd && passes:
@@ -189,7 +196,7 @@ func (d *Document) print(out io.Writer) error {
 		}
 	}
 	if len(d.Finds) > 0 {
-		found := "a search finds no change up to 10 %"
+		found := "a search finds no change up to 100 %"
 		if d.Findable > 0 {
 			found = fmt.Sprintf("a search finds changes from %s on", words.Percent(d.Findable))
 		}

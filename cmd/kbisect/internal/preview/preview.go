@@ -24,6 +24,7 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
+	"github.com/montanaflynn/stats"
 )
 
 const (
@@ -32,13 +33,15 @@ const (
 	certainly = 0.95 // share of them that must name the culprit, for a change that can be found
 )
 
-// effects are the changes that are tried, largest first.
-func effects() []float64 { return []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} }
+// The changes that are tried: those worth finding, largest first, and where none of them is found larger ones.
+func effects() []float64      { return []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} }
+func largeEffects() []float64 { return []float64{0.2, 0.5, 1} }
 
 // The results of a preview besides those of every session.
 const (
 	Ready        = "ready"         // there is something to search for
 	NoDifference = "no-difference" // the ends show none
+	Unclear      = "inconclusive"  // they show one that may be noise
 	OneEnd       = "one-end"       // no good end is known, so that only the bad one was launched
 )
 
@@ -118,7 +121,7 @@ func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 		return t.Fail(err2)
 	}
 	d.Error = report.ErrorText(err)
-	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
+	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, Unclear: exit.Inconclusive, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
 	return t.Conclude(session.Conclusion{Result: d.Result, Summary: d.Verdict, Code: code, Cause: err, Document: d, Show: func() error { return show(d) }})
 }
 
@@ -280,16 +283,23 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 		return nil
 	}
 	// The largest step of a case or of all together that stands out of its scatter is what a search would follow.
-	step := 0.0
+	step, hidden := 0.0, 0.0
 	for _, c := range append([]Case{{Noise: d.Noise, Change: d.Change}}, d.Cases...) {
 		clear := question.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
-		if y := math.Log1p(float64(c.Change)); y > max(clear, metric.EffectMargin*math.Log1p(t.Policy.Judge.Effect)) && y > step {
-			step = y
+		switch y := math.Log1p(float64(c.Change)); {
+		case !(y > metric.EffectMargin*math.Log1p(t.Policy.Judge.Effect)): // or not known
+		case y > clear:
+			step = max(step, y)
+		default:
+			hidden = max(hidden, y)
 		}
 	}
 	d.Step = math.Expm1(step)
-	if step > 0 {
+	switch {
+	case step > 0:
 		d.Result = Ready
+	case hidden > 0:
+		d.Result, d.Hidden = Unclear, math.Expm1(hidden)
 	}
 	return x.slowdown(ctx, d)
 }
@@ -322,17 +332,15 @@ func median(m metric.Metric, of []bisect.Outcome, one string) report.Number {
 	return compare.Describe(v).Median
 }
 
-// scatter is the standard deviation of one launch, and by how much the last end is worse than the first, both as a
-// fraction; what launches do not tell is not known.
+// scatter is the standard deviation of one launch, and by how much the median of the last end is worse than that of the
+// first, both as a fraction; what launches do not tell is not known.
 func scatter(ends [][]float64) (noise, change report.Number) {
 	squares, n := 0.0, -len(ends)
-	means := make([]float64, len(ends))
+	middle := make([]float64, len(ends))
 	for i, y := range ends {
+		middle[i], _ = stats.Median(y) // of none there is nothing to add either
 		for _, v := range y {
-			means[i] += v / float64(len(y))
-		}
-		for _, v := range y {
-			squares += (v - means[i]) * (v - means[i])
+			squares += (v - middle[i]) * (v - middle[i])
 		}
 		n += len(y)
 	}
@@ -341,7 +349,7 @@ func scatter(ends [][]float64) (noise, change report.Number) {
 		noise = report.Number(math.Expm1(math.Sqrt(squares / float64(n))))
 	}
 	if len(ends) == 2 && len(ends[0]) > 0 && len(ends[1]) > 0 {
-		change = report.Number(math.Expm1(means[1] - means[0]))
+		change = report.Number(math.Expm1(middle[1] - middle[0]))
 	}
 	return noise, change
 }
@@ -384,7 +392,19 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 		}
 		d.Findable = effect
 	}
-	out, err := slowdown(ctx, spec, max(d.Step, wanted), errorRate)
+	for _, effect := range largeEffects() {
+		if d.Findable > 0 {
+			break
+		}
+		out, err := slowdown(ctx, spec, effect, errorRate)
+		if err != nil {
+			return err
+		}
+		if d.Finds = append(d.Finds, out); out.Right >= certainly {
+			d.Findable = effect
+		}
+	}
+	out, err := slowdown(ctx, spec, max(d.Step, d.Hidden, wanted), errorRate)
 	d.Cost = &out
 	return err
 }
