@@ -437,7 +437,8 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 
 // expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the search.
 func expect(p *Pipeline, o trial.Order) {
-	if o.Early == nil || len(p.Config.Recipe.Plan.Build) > 0 || o.Request.Purpose != bisect.EndGood && o.Request.Purpose != bisect.EndBad {
+	end := o.Request.Purpose == bisect.EndGood || o.Request.Purpose == bisect.EndBad
+	if !end || o.Early == nil || !o.Early.Complete() || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	o.Request.Clean = false // which would begin with another workspace

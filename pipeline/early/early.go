@@ -26,7 +26,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Pool is the processes that wait. It serves one goroutine; a nil one has none.
+// Pool is the processes that wait. It serves one goroutine, and [Pool.Fill] may run beside it; a nil one has none.
 type Pool struct {
 	ctx context.Context
 	dir string // for the module and the lists
@@ -83,6 +83,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 		return w.Run(ctx, spec)
 	}
 	told, list := spec, filepath.Join(p.dir, "imported")
+	_ = os.Remove(list) // of a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
 	res, err := w.Run(ctx, told)
 	text, no := os.ReadFile(list)
@@ -90,7 +91,6 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	if err != nil || res.Exit != 0 || no != nil || len(names) < least {
 		return res, err
 	}
-	_ = os.Remove(list)
 	known, own := map[string]bool{}, map[string]bool{}
 	for _, name := range p.modules {
 		known[name] = true
@@ -108,9 +108,8 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	clear(p.fits)
 	p.learnt[end] = true
 	p.patience = max(p.patience, res.Wall)
-	if err := p.write(); err != nil {
+	if p.write() != nil {
 		p.modules = nil
-		return res, nil
 	}
 	return res, nil
 }

@@ -96,10 +96,10 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expect starts processes in a workspace in which one of the next launches will be made.
+// Expect starts processes in a workspace in which one of the next launches will be made, if it suits.
 func Expect(w *workspace.Workspace, o Order) {
 	stages := o.Recipe.Stages(o.Request.Candidate)
-	if o.Early == nil || !o.Early.Complete() || len(stages) != 1 {
+	if len(stages) != 1 {
 		return
 	}
 	x := newProcess(w, o, stages[0], 0)
