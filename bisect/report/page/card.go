@@ -435,12 +435,20 @@ func (s Strip) Caption() string {
 	return text
 }
 
-// totals are what a job took, in a line; what was tested are commits, but for flags and hunks.
-func totals(t report.Totals, tested string) string {
+// tested is what a job tested: commits, or settings of one.
+func tested(settings bool) string {
+	if settings {
+		return "setting"
+	}
+	return "commit"
+}
+
+// totals are what a job took, in a line, of candidates that are called what.
+func totals(t report.Totals, what string) string {
 	if t.Trials == 0 && t.Wall == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%s tested, %s, %s in %s", words.Count(t.Candidates, tested), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
+	s := fmt.Sprintf("%s tested, %s, %s in %s", words.Count(t.Candidates, what), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
 	if t.Cost != nil {
 		s += fmt.Sprintf(", price %.4g", *t.Cost)
 	}

@@ -29,11 +29,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	tested := "commit"
-	if d.FlagsDiffer() {
-		tested = "setting"
-	}
-	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested), Next: report.Next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
 	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
 	return p
 }

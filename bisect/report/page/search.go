@@ -31,11 +31,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	f.place()
 	v, r := f.view(), f.drawn()
 	metrics := r.Metrics()
-	tested := "commit"
-	if d.Axis != report.AxisHistory {
-		tested = "setting"
-	}
-	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, tested), Next: report.Next(d, l)}
+	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, tested(d.Axis != report.AxisHistory)), Next: report.Next(d, l)}
 	p.Sections = []Section{
 		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
 		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
