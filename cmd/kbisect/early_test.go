@@ -55,8 +55,8 @@ func installed(t *testing.T, text string) (dir string) {
 }
 
 // Interpreters are started before their turn, which changes nothing but the time that it takes: each launch has its own
-// commit, and the first launches that prove the answer were started as ever. Whatever goes wrong with one of them accuses
-// nobody.
+// commit, and the first launches that prove the answer were started as ever. Whatever goes wrong with one of them is blamed
+// on no commit.
 func TestInterpretersStartEarly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -166,8 +166,8 @@ echo "phase: measure" >&$KBISECT_FD
 awk -v us="$(cat "$TRITON_CACHE_DIR/$key/kernel")" -v p=$$ 'BEGIN { for (i = 0; i < 5; i++) printf "sample: %f us\n", us * (1 + i / 1000 + p % 7 / 2000) }' >&$KBISECT_FD
 `
 
-// What the ends have compiled just in time is not compiled again in the search, but in the proof. An entry that is wrong
-// accuses nobody.
+// What the ends have compiled just in time is not compiled again in the search, but in the proof. A wrong entry is blamed on
+// no commit.
 func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 	t.Parallel()
 	for _, poison := range []bool{false, true} {
