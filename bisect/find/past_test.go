@@ -14,6 +14,7 @@ import (
 func TestPastSessions(t *testing.T) {
 	const quiet = `{"preset":"quiet","step_log":0.262,"commits":281,"noise":{"process_sd":0.002}}`
 	const noisy = `{"preset":"noisy","step_log":0.1,"commits":64}`
+	const far, loaded = `{"preset":"typical","step_log":2.26,"commits":354}`, `{"good_seconds":0.05,"launch_seconds":0.05,"build_seconds":0,"commits":8,"step_log":2.26,"noise":{"process_sd":0.25,"contaminated":0.8,"contaminated_mean":1.5,"burst":4}}`
 	for _, c := range []struct {
 		name, spec string
 		past, most float64 // most launches in the mean
@@ -22,6 +23,8 @@ func TestPastSessions(t *testing.T) {
 		{"quiet, nothing known", quiet, 0, 17, false},
 		{"quiet, known to be", quiet, 0.002, 15, true},
 		{"quiet, 10 times as noisy before", quiet, 0.02, 15, true},
+		{"a tenfold step, nothing known", far, 0, 14, false}, // 8.5 of the search, one pair of the ends, one of the proof
+		{"a tenfold step under bursts of load", loaded, 0, 90, false},
 		{"noisy, nothing known", noisy, 0, 40, false},
 		{"noisy, 10 times as quiet before", noisy, 0.002, 40, false},
 	} {

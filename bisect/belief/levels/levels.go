@@ -12,6 +12,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Belief is the belief about one history: which commit brought the step, how large it is, how the
@@ -133,6 +134,28 @@ func (m *Belief) Step() (mean, sd float64) {
 		square += post[j] * (g.step*g.step + g.vD)
 	}
 	return mean, math.Sqrt(max(0, square-mean*mean))
+}
+
+// furthest is how far a launch was off the middle of its level at most, as the likeliest set sees them; infinite while
+// launches are too few to have told the noise.
+func furthest(m *Belief) (most float64) {
+	if len(m.launches) < FirstFit {
+		return math.Inf(1)
+	}
+	s := m.seen(len(m.launches))
+	for _, bad := range []bool{false, true} {
+		var y []float64
+		for i, l := range s.launches {
+			if s.bad[i] == bad {
+				y = append(y, l.Y)
+			}
+		}
+		middle := metric.Median(y)
+		for _, v := range y {
+			most = max(most, math.Abs(v-middle))
+		}
+	}
+	return most
 }
 
 // MidLaunch says what a launch of a commit in the middle of the suspects would tell of a step, in nats, and the

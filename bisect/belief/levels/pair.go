@@ -7,15 +7,24 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// MinPairs is the number of pairs of launches without which a claim is not decided.
+// MinPairs is the number of pairs of launches without which a claim is not decided, but one of a step that lies far above
+// all that launches were seen to scatter by: of that one pair is enough.
 const MinPairs = 2
+
+// When a step lies far above the noise.
+const (
+	FarAbove  = 20.0 // standard deviations of a launch
+	FarStep   = 1.79 // a factor of six: further than what disturbs a launch takes it, but on machines that are never free
+	nearLevel = 8.0  // no launch may have been off its level by more than the step over this
+)
 
 // StepTest is the fresh test of "the culprit is slower than its parent by the step": a sequential
 // likelihood ratio over pairs of launches that stand side by side in time (judge.md 2, "Stop and confirm").
 type StepTest struct {
 	Step    float64 // the step of the search
 	pairs   []pair
-	repeats []pair // what two launches of one commit differ by, where these are known
+	repeats []pair  // what two launches of one commit differ by, where these are known
+	off     float64 // the furthest that a launch was off its level by, infinite where that is not known
 }
 
 // pair is what two launches differ by, as a logarithm, and the seconds between them.
@@ -39,6 +48,15 @@ func (c *StepTest) Beside(m *Belief) {
 		}
 		before[at] = l
 	}
+	c.off = furthest(m)
+}
+
+// least is how many pairs decide a claim. A single one has to show the step that was searched for, and not another.
+func (c *StepTest) least(n Noise) int {
+	if c.Step > FarStep && c.Step > FarAbove*n.SD && !n.Modes() && c.off > 0 && c.off < c.Step/nearLevel && len(c.pairs) > 0 && math.Abs(c.pairs[0].x-c.Step) < c.Step/nearLevel {
+		return 1
+	}
+	return MinPairs
 }
 
 // LogOdds is the logarithm of the odds of a step against none, under the noise as it is known now. The
@@ -98,7 +116,7 @@ func (c *StepTest) Decided(n Noise, alpha float64) int {
 	}
 	enough := math.Log((1 - alpha) / alpha)
 	switch l := c.LogOdds(n); {
-	case len(c.pairs) < MinPairs:
+	case len(c.pairs) < c.least(n):
 		return 0
 	case l > enough && c.Median() > 0:
 		return 1

@@ -37,6 +37,44 @@ func TestJumpsOfOneCommitCallForMorePairs(t *testing.T) {
 	}
 }
 
+// One pair bears out a step far above all that launches were off their level by, if it shows that step. Where one launch
+// was off by a share of the step, where little was seen, or where the step is a small one, it takes two.
+func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		step, off float64 // of the range, and of one of its launches from its level
+		launches  int
+		shown     float64 // by the pair
+		decided   int
+	}{
+		{"tenfold", 2.3, 0.02, 12, 2.3, 1},
+		{"tenfold, one launch off", 2.3, 0.5, 12, 2.3, 0},
+		{"tenfold, few launches", 2.3, 0.02, 6, 2.3, 0},
+		{"tenfold, the pair shows less", 2.3, 0.02, 12, 1.2, 0},
+		{"threefold", 1.1, 0.02, 12, 1.1, 0},
+		{"tenfold, the pair shows nothing", 2.3, 0.02, 12, 0, 0},
+	} {
+		commits := []bisect.Commit{{ID: "a"}, {ID: "b", InRange: []int{0}}}
+		m := New(commits, []float64{1, 1})
+		for i := range c.launches {
+			y, at := -10+0.003*float64(i%3), belief.GoodEnd
+			if i%2 == 1 {
+				y, at = y+c.step, 1
+			}
+			if i == 4 {
+				y += c.off
+			}
+			m.Add(belief.Launch{Index: at, At: float64(i), Y: y})
+		}
+		test := StepTest{Step: c.step}
+		test.Beside(m)
+		test.Add(c.shown, 1)
+		if got := test.Decided(Noise{SD: 0.01}, 0.005); got != c.decided {
+			t.Errorf("%s: one pair decides %d, want %d; odds e^%.1f", c.name, got, c.decided, test.LogOdds(Noise{SD: 0.01}))
+		}
+	}
+}
+
 // However far a few pairs lie apart on a machine whose launches scatter widely, they are no step.
 func TestFarPairsOfANoisyMachineAreNoStep(t *testing.T) {
 	test := StepTest{Step: 0.54} // of a search on a loaded machine, where nothing differed

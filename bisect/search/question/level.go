@@ -25,6 +25,7 @@ type Level struct {
 	Part     *Part   // what a run inside a part of the range knows beforehand; nil: of the whole
 	Ramp     bool    // no step explains the launches
 	noise    float64 // of the ends, where few launches told them apart; 0: launches told it
+	once     bool    // one of each did, on a machine of which nothing was known
 	failed   int     // proofs that did not bear out the search
 }
 
@@ -198,12 +199,20 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, true, nil
 	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
-	if _, v := m.MidLaunch(d); gone || q.noise > 0 && m.Launches() >= levels.FirstFit && math.Sqrt(v) > scatters*q.noise {
+	_, v := m.MidLaunch(d)
+	doubtful := q.noise > 0 && m.Launches() >= levels.FirstFit && math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove)
+	if gone || doubtful {
 		for i, n := range endLaunches(r) { // what is in doubt are the ends, or the noise
 			if n < MinEndPairs && r.Over() == "" {
 				at := []int{belief.GoodEnd, r.Span.Bad()}[i]
 				_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))
 				return false, true, err
+			}
+		}
+		if once := q.once; once && !gone {
+			if q.once = false; newStage(q, r).open() {
+				r.Rounds++ // the ends are compared again by all launches
+				return false, true, nil
 			}
 		}
 	}

@@ -104,6 +104,12 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
+// open reports that the launches do not tell the ends apart yet.
+func (s *stage) open() bool {
+	_, st := s.settled(s.r.Least)
+	return st != worse
+}
+
 // atOnce is how many pairs of launches are made at a time, where so many are needed. A device makes one pair.
 func atOnce(r *search.Run, need int) int {
 	return max(1, min(need, max(len(r.Search.Devices), r.Search.AtOnce/2)))
@@ -198,7 +204,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			if len(s.r.Search.Devices) > 1 { // one pair on each is not enough to see the noise
 				continue
 			}
-			if n == 0 || n < FewEndPairs && past == 0 {
+			if n == 0 || n < FewEndPairs && past == 0 && d < levels.FarStep {
 				continue
 			}
 			sd, _ = stepNoise(d, s.levels[k], past)
@@ -340,6 +346,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 		past := s.past(pick)
 		if _, s.q.noise = stepNoise(d, s.levels[pick], past.SD); st == worse {
 			e.Past = past
+			s.q.once = past.SD == 0 && s.pairs < FewEndPairs
 		}
 	}
 	switch {
