@@ -31,7 +31,7 @@ type gitcmd struct {
 // the caller's GIT_ variables. When the context ends it is told to, so that it
 // removes what it has half fetched, and what it has started is not waited for.
 func (l layout) command(ctx context.Context, args ...string) *exec.Cmd {
-	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
+	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false", "-c", "core.disambiguate=committish", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 500*time.Millisecond
 	cmd.Env = scrubbedEnv()

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -138,8 +137,27 @@ type storedReader struct {
 // Close implements io.Closer.
 func (r storedReader) Close() error { return errors.Join(r.ReadCloser.Close(), r.store.Close()) }
 
-func (g *gogit) resolve(ctx context.Context, rev string) (string, error) {
-	return resolveRev(ctx, g, rev)
+// resolve knows full ids and the names of references, in git's order: the name itself, tags, branches, remotes. Anything
+// else gives "": git is asked then.
+func (g *gogit) resolve(_ context.Context, rev string) (string, error) {
+	switch {
+	case isFullID(rev):
+		return rev, nil
+	case rev == "@":
+		rev = "HEAD"
+	case rev == "" || strings.ContainsAny(rev, "@^~:?*[\\ ") || strings.Contains(rev, ".."):
+		return "", nil
+	}
+	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
+		// In the top folder only names such as HEAD and FETCH_HEAD are references.
+		if format == "%s" && !strings.HasPrefix(rev, "refs/") && rev != strings.ToUpper(rev) {
+			continue
+		}
+		if id, err := g.ref(fmt.Sprintf(format, rev)); err == nil && id != "" && strings.Trim(id, "0") != "" {
+			return id, nil
+		}
+	}
+	return "", nil
 }
 
 // ref returns the id a full reference name leads to, or "".
@@ -184,142 +202,12 @@ func (g *gogit) close() error {
 	return errors.Join(g.packs.Close(), g.refStore.Close())
 }
 
-// resolveRev understands names, ids and abbreviations with ^, ^N, ~N and
-// ^{...} behind them. Anything else gives "": git is asked when it is there.
-func resolveRev(ctx context.Context, g *gogit, rev string) (string, error) {
-	base, ops := splitRev(rev)
-	if base == "" || strings.Contains(base, "@{") || strings.ContainsAny(base, ":?*[\\ ") || strings.Contains(base, "..") {
-		return "", nil
+// splitRev cuts "v1^2~3" into "v1" and "^2~3".
+func splitRev(rev string) (base, steps string) {
+	if at := strings.IndexAny(rev, "^~"); at >= 0 {
+		return rev[:at], rev[at:]
 	}
-	id, err := resolveBase(g, base)
-	if err != nil || id == "" {
-		return "", err
-	}
-	for _, op := range ops {
-		if id, err = applyOp(ctx, g, id, op); err != nil || id == "" {
-			return "", err
-		}
-	}
-	return id, nil
-}
-
-// splitRev cuts "v1^2~3" into "v1" and {"^2", "~3"}.
-func splitRev(rev string) (base string, ops []string) {
-	end := strings.IndexAny(rev, "^~")
-	if end < 0 {
-		return rev, nil
-	}
-	base, rest := rev[:end], rev[end:]
-	for rest != "" {
-		next := strings.IndexAny(rest[1:], "^~") + 1
-		if next == 0 {
-			next = len(rest)
-		}
-		ops = append(ops, rest[:next])
-		rest = rest[next:]
-	}
-	return base, ops
-}
-
-// resolveBase finds a name in git's order: the name itself, tags, branches,
-// remotes, then abbreviated ids.
-func resolveBase(g *gogit, base string) (string, error) {
-	if base == "@" {
-		base = "HEAD"
-	}
-	if isFullID(base) {
-		return base, nil
-	}
-	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
-		name := fmt.Sprintf(format, base)
-		// In the top folder only names such as HEAD and FETCH_HEAD are references.
-		if format == "%s" && !strings.HasPrefix(base, "refs/") && base != strings.ToUpper(base) {
-			continue
-		}
-		if id, err := g.ref(name); err == nil && id != "" && strings.Trim(id, "0") != "" {
-			return id, nil
-		}
-	}
-	if len(base) < 4 || len(base) > 40 || !isHex(strings.ToLower(base)) {
-		return "", nil
-	}
-	return resolveAbbreviation(g, strings.ToLower(base))
-}
-
-// resolveAbbreviation prefers commits and tags, as git does where a commit is
-// wanted.
-func resolveAbbreviation(g *gogit, prefix string) (string, error) {
-	ids, err := g.packs.Prefixed(prefix)
-	if err != nil {
-		return "", fmt.Errorf("look up %s: %w", prefix, err)
-	}
-	var commits []string
-	for _, id := range ids {
-		if kind, err := kindOf(g, id); err == nil && (kind == "commit" || kind == "tag") {
-			commits = append(commits, id)
-		}
-	}
-	if len(commits) > 1 {
-		slices.Sort(commits)
-		return "", fmt.Errorf("abbreviation %s is ambiguous: %s\nhint: use more digits", prefix, strings.Join(commits, ", "))
-	}
-	if len(commits) == 1 {
-		return commits[0], nil
-	}
-	return "", nil
-}
-
-// applyOp follows one "^N", "~N" or "^{commit}"; "" means that there is no such
-// commit, or that git has to be asked.
-func applyOp(ctx context.Context, o objects, id, op string) (string, error) {
-	arg := op[1:]
-	if strings.HasPrefix(arg, "{") {
-		switch arg {
-		case "{}", "{commit}":
-			return peel(o, id)
-		}
-		return "", nil
-	}
-	id, err := peel(o, id)
-	if err != nil {
-		return "", err
-	}
-	n := 1
-	if arg != "" {
-		if n, err = strconv.Atoi(arg); err != nil || n < 0 {
-			return "", nil
-		}
-	}
-	if op[0] == '~' {
-		return climb(ctx, o, id, n)
-	}
-	if n == 0 {
-		return id, nil
-	}
-	return parentOf(o, id, n)
-}
-
-// climb goes n first parents back; "" where the history is not that long.
-func climb(ctx context.Context, o objects, id string, n int) (string, error) {
-	for range n {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		next, err := parentOf(o, id, 1)
-		if err != nil || next == "" {
-			return "", err
-		}
-		id = next
-	}
-	return id, nil
-}
-
-func parentOf(o objects, id string, n int) (string, error) {
-	c, err := readCommit(o, id)
-	if err != nil || n > len(c.Parents) {
-		return "", err
-	}
-	return c.Parents[n-1], nil
+	return rev, ""
 }
 
 // nearNames picks up to three names that a mistyped one may have meant.

@@ -541,10 +541,6 @@ func TestWalksEndWithTheirContext(t *testing.T) {
 				_, _, err := Back(ctx, repo, main, commits)
 				return err
 			},
-			"revision": func(ctx context.Context, _ *Repo, o objects) error {
-				_, err := climb(ctx, o, main, commits-1)
-				return err
-			},
 		} {
 			for _, after := range []int{1, 10, 400} {
 				repo := open(t, r.Dir)

@@ -423,7 +423,7 @@ func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
 func (r *reader) notFound(rev, reason string) error {
 	e := &notFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
 	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
-		if base, steps := splitRev(rev); reason == "" && len(steps) > 0 {
+		if base, steps := splitRev(rev); reason == "" && steps != "" {
 			if id, err := r.objs.resolve(context.Background(), base); err == nil && id != "" { // the name is right
 				names = nil
 				e.Lacks = base

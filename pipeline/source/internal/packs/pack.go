@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"compress/zlib"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sort"
-	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -147,22 +145,6 @@ func (p *pack) offset(n int) int64 {
 		at = int64(binary.BigEndian.Uint64(p.index[large:]))
 	}
 	return at
-}
-
-// prefixed adds the ids that begin with a prefix in hex.
-func (p *pack) prefixed(prefix string, found map[string]bool) error {
-	first, err := hex.DecodeString(prefix[:2])
-	if err != nil {
-		return nil
-	}
-	return p.guard(func() {
-		ids, _ := p.bucket(first[0])
-		for ; len(ids) > 0; ids = ids[idLen:] {
-			if id := hex.EncodeToString(ids[:idLen]); strings.HasPrefix(id, prefix) {
-				found[id] = true
-			}
-		}
-	})
 }
 
 // Types of packed objects.

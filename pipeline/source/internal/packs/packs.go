@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,28 +203,3 @@ func (c content) Read(b []byte) (int, error) {
 
 // Close implements io.Closer.
 func (c content) Close() error { return errors.Join(c.Reader.Close(), c.file.Close()) }
-
-// Prefixed are the ids that begin with a prefix in hex of two digits or more.
-func (s *Store) Prefixed(prefix string) ([]string, error) {
-	s.mu.RLock()
-	packs := s.packs
-	s.mu.RUnlock()
-	found := map[string]bool{}
-	for _, p := range packs {
-		if err := p.prefixed(prefix, found); err != nil {
-			return nil, err
-		}
-	}
-	for _, dir := range s.dirs {
-		entries, err := os.ReadDir(filepath.Join(dir, prefix[:2]))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, e := range entries {
-			if id := prefix[:2] + e.Name(); len(id) == 2*idLen && strings.HasPrefix(id, prefix) {
-				found[id] = true
-			}
-		}
-	}
-	return slices.Collect(maps.Keys(found)), nil
-}
