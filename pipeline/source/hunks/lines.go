@@ -35,15 +35,10 @@ func splitLines(text string) []string {
 func diffLines(old, new []string) []span {
 	ids := map[string]int32{}
 	a, b := intern(ids, old), intern(ids, new)
-	// A line of one side only cannot match: the search goes without it.
-	inA, inB := present(a, len(ids)), present(b, len(ids))
-	d := &lineDiff{countA: make([]int32, len(ids)), countB: make([]int32, len(ids)), at: make([]int32, len(ids))}
-	var placeA, placeB []int
-	d.a, placeA = common(a, inB)
-	d.b, placeB = common(b, inA)
-	d.oldGone, d.newCame = make([]bool, len(d.a)), make([]bool, len(d.b))
-	d.region(span{0, len(d.a), 0, len(d.b)}, 0)
-	spans := blocks(spread(d.oldGone, placeA, len(a)), spread(d.newCame, placeB, len(b)))
+	d := &lineDiff{a: a, b: b, oldGone: make([]bool, len(a)), newCame: make([]bool, len(b)),
+		countA: make([]int32, len(ids)), countB: make([]int32, len(ids)), at: make([]int32, len(ids))}
+	d.region(span{0, len(a), 0, len(b)}, 0)
+	spans := blocks(d.oldGone, d.newCame)
 	for i := range spans {
 		before, after := span{}, span{oldStart: len(old), newStart: len(new)}
 		if i > 0 {
@@ -67,37 +62,6 @@ func intern(ids map[string]int32, lines []string) []int32 {
 			ids[line] = id
 		}
 		out[i] = id
-	}
-	return out
-}
-
-// present reports which of n line numbers occur.
-func present(lines []int32, n int) []bool {
-	out := make([]bool, n)
-	for _, id := range lines {
-		out[id] = true
-	}
-	return out
-}
-
-// common keeps the lines that the other side has, with their positions.
-func common(lines []int32, other []bool) (kept []int32, place []int) {
-	for i, id := range lines {
-		if other[id] {
-			kept, place = append(kept, id), append(place, i)
-		}
-	}
-	return kept, place
-}
-
-// spread moves marks back to n lines; lines without a place are marked.
-func spread(marks []bool, place []int, n int) []bool {
-	out := make([]bool, n)
-	for i := range out {
-		out[i] = true
-	}
-	for i, at := range place {
-		out[at] = marks[i]
 	}
 	return out
 }
