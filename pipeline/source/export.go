@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -367,13 +368,11 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 
 // readGit reads what git directories of exports take from the repository.
 func (h *handle) readGit(ctx context.Context) (*gitdir.Repo, error) {
-	var refs []byte
-	if _, err := os.Stat(filepath.Join(h.commonDir, "reftable")); err == nil {
-		if refs, err = h.command(ctx, "for-each-ref", "--format=%(objectname) %(refname)").Output(); err != nil {
-			return nil, err
-		}
+	refs, err := h.command(ctx, "for-each-ref", gitdir.RefFormat).Output()
+	if err != nil && !errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("read the references of %s: %w", h.commonDir, err)
 	}
-	return gitdir.Read(h.commonDir, h.feat.extensions, refs)
+	return gitdir.Read(h.commonDir, h.feat.extensions, string(refs)), nil
 }
 
 // reset empties the slot, whatever happened to it.

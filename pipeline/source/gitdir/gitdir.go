@@ -33,10 +33,13 @@ type Repo struct {
 	copied     map[string][]byte // further files, by name
 }
 
-// Read reads the references and settings of the repository with this common git directory. The extensions are
-// those of its configuration. refs are its references as packed-refs has them, nil where they are files.
-func Read(common string, extensions [][2]string, refs []byte) (*Repo, error) {
-	r := &Repo{common: common, refs: refs, symbolic: map[string]string{}, copied: map[string][]byte{}}
+// RefFormat is that of the references that Read takes, as git for-each-ref prints them.
+const RefFormat = "--format=%(objectname) %(refname) %(symref)"
+
+// Read reads the settings of the repository with this common git directory. The extensions are those of its
+// configuration, refs its references.
+func Read(common string, extensions [][2]string, refs string) *Repo {
+	r := &Repo{common: common, symbolic: map[string]string{}, copied: map[string][]byte{}}
 	for _, x := range extensions {
 		switch strings.ToLower(x[0]) {
 		case "objectformat", "partialclone", "noop":
@@ -48,66 +51,18 @@ func Read(common string, extensions [][2]string, refs []byte) (*Repo, error) {
 			r.copied[name] = text
 		}
 	}
-	if refs != nil {
-		return r, nil
-	}
-	if err := r.readRefs(); err != nil {
-		return nil, fmt.Errorf("read the references of %s: %w", common, err)
-	}
-	return r, nil
-}
-
-// readRefs joins loose and packed references.
-func (r *Repo) readRefs() error {
-	loose := map[string]bool{}
-	var out bytes.Buffer
-	top := filepath.Join(r.common, "refs")
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // another git has packed or deleted it
-			return nil
-		}
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		rel, err := filepath.Rel(r.common, path)
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(rel)
-		text, err := os.ReadFile(path)
-		value := strings.TrimSpace(string(text))
+	for ref := range strings.Lines(refs) {
+		id, name, _ := strings.Cut(strings.TrimSuffix(ref, "\n"), " ")
+		name, symbolic, _ := strings.Cut(name, " ")
 		switch {
-		case err != nil || value == "" || strings.HasSuffix(name, ".lock") || strings.HasPrefix(name, "refs/bisect/"):
-		case strings.HasPrefix(value, "ref:"):
-			r.symbolic[name] = value + "\n"
+		case strings.HasPrefix(name, "refs/bisect/"): // of a bisection that is going on there
+		case symbolic != "":
+			r.symbolic[name] = "ref: " + symbolic + "\n"
 		default:
-			loose[name] = true
-			fmt.Fprintf(&out, "%s %s\n", value, name)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	packed, err := os.ReadFile(filepath.Join(r.common, "packed-refs"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	keep := false
-	for line := range strings.Lines(string(packed)) {
-		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case strings.HasPrefix(line, "#"):
-			continue
-		case !strings.HasPrefix(line, "^"): // else what the tag before points at
-			keep = !loose[name] && r.symbolic[name] == ""
-		}
-		if keep {
-			out.WriteString(line)
+			r.refs = fmt.Appendf(r.refs, "%s %s\n", id, name)
 		}
 	}
-	r.refs = out.Bytes()
-	return nil
+	return r
 }
 
 // Digest is equal where git directories of the same commit tell the same, but for branches, which move with every

@@ -81,10 +81,7 @@ func TestDir(t *testing.T) {
 				if format == "sha256" {
 					extensions = [][2]string{{"objectformat", "sha256"}}
 				}
-				r, err := gitdir.Read(filepath.Join(repo, ".git"), extensions, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := gitdir.Read(filepath.Join(repo, ".git"), extensions, git(t, repo, "for-each-ref", gitdir.RefFormat))
 				tree, entries := checkout(t, repo)
 				d := r.Dir(tree, linked)
 				index := gitdir.Index(entries)

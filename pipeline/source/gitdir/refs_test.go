@@ -35,10 +35,7 @@ func small(t *testing.T, at string) (repo string, ids []string) {
 // private is a git directory of its own for HEAD of a repository, in a folder.
 func private(t *testing.T, repo, tree string) *gitdir.Dir {
 	t.Helper()
-	r, err := gitdir.Read(filepath.Join(repo, ".git"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := gitdir.Read(filepath.Join(repo, ".git"), nil, git(t, repo, "for-each-ref", gitdir.RefFormat))
 	if err := os.MkdirAll(tree, 0o777); err != nil {
 		t.Fatal(err)
 	}
