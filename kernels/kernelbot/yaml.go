@@ -19,14 +19,11 @@ import (
 // errYAML is a syntax error or a value of the wrong type.
 var errYAML = errors.New("invalid YAML")
 
-const (
-	maxNested   = 100     // depth of collections
-	maxExpanded = 1 << 20 // nodes and bytes of a document once its aliases are replaced
-)
+const maxNested = 100 // depth of collections
 
-// decodeYAML reads untrusted YAML as PyYAML does: the last of equal keys counts, and
-// aliases are followed, except where they make a short file huge or endless. Mappings
-// inside values keep their order. A panic of the parser becomes an error.
+// decodeYAML reads untrusted YAML as PyYAML does: the last of equal keys counts. Aliases, which make a short file huge or
+// endless, are refused: no problem of KernelBot has any. Mappings inside values keep their order. A panic of the parser
+// becomes an error.
 func decodeYAML(data []byte, v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -44,15 +41,10 @@ func decodeYAML(data []byte, v any) (err error) {
 		if doc.Body == nil {
 			continue
 		}
-		ast.Walk(oldScalars{}, doc.Body)
-		whole := new(int)
-		e := expansion{sizes: map[string]int{}, open: []*anchor{{size: whole}}, endless: new(bool), merges: new(bool)}
-		ast.Walk(e, doc.Body)
-		switch {
-		case *e.endless || *whole > maxExpanded:
-			return hint.Add(errors.New("the aliases expand to a huge or endless document"), "write the values out")
-		case *e.merges:
-			return hint.Add(errors.New("a merge key (<<) must be the first key of its mapping and name one alias"), "move it there, or write the values out")
+		var old oldScalars
+		ast.Walk(&old, doc.Body)
+		if old.aliases {
+			return hint.Add(errors.New("aliases (*) and merge keys (<<) are not read"), "write the values out")
 		}
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
@@ -67,13 +59,17 @@ func decodeYAML(data []byte, v any) (err error) {
 // oldScalars replaces the plain words that PyYAML, which reads YAML 1.1, takes for another type than this parser, which
 // reads YAML 1.2: "on" is true, and "1.0e5", whose exponent has no sign, is text. What no case holds is left as it is:
 // numbers to the base of 60 and of 8, and infinity with a sign.
-type oldScalars struct{}
+type oldScalars struct {
+	aliases bool // there are some, or merge keys
+}
 
 var oldFloat = regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
 
 // Visit implements ast.Visitor.
-func (s oldScalars) Visit(n ast.Node) ast.Visitor {
+func (s *oldScalars) Visit(n ast.Node) ast.Visitor {
 	switch n := n.(type) {
+	case *ast.AliasNode, *ast.MergeKeyNode:
+		s.aliases = true
 	case *ast.MappingValueNode:
 		n.Value = oldScalar(n.Value)
 	case *ast.AnchorNode:
@@ -105,54 +101,6 @@ func oldScalar(n ast.Node) ast.Node {
 		}
 	}
 	return n
-}
-
-// expansion measures how large a document becomes when every alias is replaced by
-// its anchor, without replacing any.
-type expansion struct {
-	sizes   map[string]int // of complete anchors
-	open    []*anchor      // those that enclose the node, the whole document first
-	endless *bool          // an anchor contains an alias of itself
-	merges  *bool          // a merge key that PyYAML orders differently from this parser
-}
-
-// anchor is a named node and its size so far.
-type anchor struct {
-	name string
-	size *int
-}
-
-// Visit implements ast.Visitor; nodes come in the order of the document.
-func (e expansion) Visit(n ast.Node) ast.Visitor {
-	size := 1
-	if t := n.GetToken(); t != nil {
-		size += len(t.Value)
-	}
-	switch n := n.(type) {
-	case *ast.AliasNode:
-		name := n.Value.GetToken().Value
-		for _, a := range e.open[1:] {
-			*e.endless = *e.endless || a.name == name
-		}
-		size += e.sizes[name]
-	case *ast.MappingNode:
-		for i, v := range n.Values {
-			if v.Key.Type() == ast.MergeKeyType && (i > 0 || v.Value.Type() != ast.AliasType) {
-				*e.merges = true
-			}
-		}
-	case *ast.AnchorNode:
-		a := &anchor{n.Name.GetToken().Value, new(int)}
-		inner := e
-		inner.open = append(e.open[:len(e.open):len(e.open)], a)
-		ast.Walk(inner, n.Value)
-		e.sizes[a.name] = *a.size
-		return nil
-	}
-	for _, a := range e.open {
-		*a.size = min(*a.size+size, 2*maxExpanded)
-	}
-	return e
 }
 
 // tooDeep bounds the nesting by the number of opening marks, because the parser
