@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -74,10 +75,19 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // complain prints an error and finds its exit code. An [exit.Error] without a cause says that the output has said all.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
 	var coded *exit.Error
+	if unread(err) {
+		return exit.Unread
+	}
 	if err != nil && !(errors.As(err, &coded) && coded.Err == nil) {
 		fmt.Fprintf(stderr, "kbisect: %s\n", err)
 	}
 	return exitCode(ctx, err)
+}
+
+// unread reports that an error only says that nobody reads the output any more. To a pipe of ours it would be one.
+func unread(err error) bool {
+	var on *fs.PathError
+	return errors.As(err, &on) && on.Err == syscall.EPIPE && (on.Path == os.Stdout.Name() || on.Path == os.Stderr.Name())
 }
 
 // exitCode is the exit code of an error: the one that it carries, or that of its type. What nobody has foreseen is an

@@ -192,6 +192,37 @@ func TestReportOfAnUnfinishedSearch(t *testing.T) {
 	}
 }
 
+// Whoever stops reading, as head does, has seen enough: nothing is said of it, and what was found is kept.
+func TestOutputThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t)
+	ids := r.history(3, func(i int) string { return fmt.Sprint("exit ", i/3) })
+	for _, args := range [][]string{
+		{"run", "--quiet", "--json", "--good", ids[0], "--", "./test.sh"}, {"run", "--quiet", "--good", ids[0], "--", "./test.sh"},
+		{"compare", "--quiet", ids[0], ids[2], "--", "./test.sh"}, {"measure", "--quiet", "--", "./test.sh"}, {"explain", "--quiet", ids[0], ids[2], "--", "./test.sh"},
+		{"show"}, {"show", "--json"}, {"report"}, {"report", "--html", "-"}, {"report", "--json"}, {"history"}, {"history", "--json"}, {"sessions"},
+		{"help", "safety"}, {"help", "topics"}, {"man"}, {"completion", "bash"}, {"version"},
+	} {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Close()
+		cmd := r.command(args...)
+		var said strings.Builder
+		cmd.Stdout, cmd.Stderr = out, &said
+		cmd.Run()
+		out.Close()
+		if code := cmd.ProcessState.ExitCode(); code != exit.Unread || said.String() != "" {
+			t.Errorf("kbisect %q: exit %d: %s", args, code, said.String())
+		}
+	}
+	var d report.Search
+	if out, _, code := r.kbisect("report", "--json"); code != exit.OK || json.Unmarshal([]byte(out), &d) != nil || len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[2] {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
 func TestReportRefuses(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
