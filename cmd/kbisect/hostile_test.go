@@ -49,8 +49,9 @@ func (r *repo) finding(wantCode int, args ...string) report.Search {
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != wantCode {
 		r.t.Fatalf("kbisect %v: exit %d, want %d, %v\n%s\n%s", args, code, wantCode, err, out, stderr)
 	}
+	left := marked("KBISECT_COOKIE=" + d.Session)
 	if n := survivors(r.t, d.Session); n > 0 {
-		r.t.Errorf("%d processes survived session %s", n, d.Session)
+		r.t.Errorf("%d processes survived session %s: %q", n, d.Session, left)
 	}
 	if left, err := filepath.Glob(filepath.Join(r.home, "cache/kbisect/work/*/*")); err != nil || len(left) > 0 {
 		r.t.Errorf("slots left behind: %v %v", left, err)

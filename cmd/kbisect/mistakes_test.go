@@ -295,7 +295,7 @@ func (r *repo) busy() {
 // anonymous takes out what no two runs have in common.
 func (r *repo) anonymous(s string) string {
 	s = strings.ReplaceAll(s, r.dir, "DIR")
-	s = regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]{4}`).ReplaceAllString(s, "SESSION")
+	s = regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]{8}`).ReplaceAllString(s, "SESSION")
 	return regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID")
 }
 

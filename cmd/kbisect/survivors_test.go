@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,32 +18,32 @@ func TestSurvivors(t *testing.T) {
 	for _, c := range []struct {
 		name, does string
 		tmpfs      string // options of a small file system for the working folder
-		ends       bool   // it does not come to its exit code: only the commits that fail do it
+		ends       string // its limit, where it does not come to its exit code: only the commits that fail do it
 	}{
-		{"fills the disk", "head -c 200M /dev/zero >big", "size=32m", false},
-		{"fills the disk and blocks removal", "mkdir k; head -c 200M /dev/zero >k/big; chmod 0 k", "size=32m", false},
-		{"takes all inodes", "mkdir k; cd k; i=0; while touch $i; do i=$((i+1)); done 2>/dev/null; cd ..", "nr_inodes=600", false},
-		{"moves its workspace", "mv \"$(dirname \"$PWD\")\" \"$(dirname \"$PWD\")\".away", "", false},
-		{"removes its workspace", "cd /; rm -rf \"$OLDPWD\"/..", "", false},
-		{"removes the working folder", "cd /; rm -rf \"$OLDPWD\"/../..", "", false},
-		{"immutable file", "echo x >kept; chattr +i kept n; mkdir -p a/b; chattr +i a/b", "", false},
-		{"append-only folder", "mkdir -p a/b; echo >a/b/c; chattr +a a/b a", "", false},
-		{"locks folders", "mkdir -p a/b; echo >a/b/c; chmod 0 a/b/c a/b a .", "", false},
-		{"removes its tree", "rm -rf \"$PWD\"", "", false},
-		{"puts a link for its tree", "mv \"$PWD\" \"$PWD\".away; ln -s / \"$PWD\"", "", false},
-		{"puts a file for its tree", "rm -rf \"$PWD\"; echo >\"$PWD\"", "", false},
-		{"makes long names", "python3 -c '\nimport os\nfor i in range(40):\n os.mkdir(\"d\"*250)\n os.chdir(\"d\"*250)\n open(\"f\"*250,\"w\")\n'", "", false},
-		{"moves its tree", "mv \"$PWD\" \"$PWD\".away", "", false},
-		{"removes the working folder and its lock", "cd /; rm -rf \"$OLDPWD\"/../../../*", "", false},
-		{"takes kbisect's files", "prlimit --pid " + kbisect + " --nofile=3", "", false},
-		{"takes kbisect's file sizes", "prlimit --pid " + kbisect + " --fsize=0", "", false},
-		{"takes the supervisor's files", "prlimit --pid $PPID --nofile=3", "", false},
-		{"stops kbisect", "kill -STOP " + kbisect, "", false},
-		{"stops both", "kill -STOP " + kbisect + "; kill -STOP $PPID", "", false},
-		{"stops kbisect and hangs", "kill -STOP " + kbisect + "; sleep 1000", "", true},
-		{"stops both and hangs", "kill -STOP " + kbisect + "; kill -STOP $PPID; sleep 1000", "", true},
-		{"stops kbisect again and again", "K=" + kbisect + "; while :; do kill -STOP $K; done", "", true},
-		{"traces kbisect", "exec python3 -c 'import ctypes, sys, time; ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0) and sys.exit(3); time.sleep(1000)' " + kbisect, "", true},
+		{"fills the disk", "head -c 200M /dev/zero >big", "size=32m", ""},
+		{"fills the disk and blocks removal", "mkdir k; head -c 200M /dev/zero >k/big; chmod 0 k", "size=32m", ""},
+		{"takes all inodes", "mkdir k; cd k; i=0; while touch $i; do i=$((i+1)); done 2>/dev/null; cd ..", "nr_inodes=600", ""},
+		{"moves its workspace", "mv \"$(dirname \"$PWD\")\" \"$(dirname \"$PWD\")\".away", "", ""},
+		{"removes its workspace", "cd /; rm -rf \"$OLDPWD\"/..", "", ""},
+		{"removes the working folder", "cd /; rm -rf \"$OLDPWD\"/../..", "", ""},
+		{"immutable file", "echo x >kept; chattr +i kept n; mkdir -p a/b; chattr +i a/b", "", ""},
+		{"append-only folder", "mkdir -p a/b; echo >a/b/c; chattr +a a/b a", "", ""},
+		{"locks folders", "mkdir -p a/b; echo >a/b/c; chmod 0 a/b/c a/b a .", "", ""},
+		{"removes its tree", "rm -rf \"$PWD\"", "", ""},
+		{"puts a link for its tree", "mv \"$PWD\" \"$PWD\".away; ln -s / \"$PWD\"", "", ""},
+		{"puts a file for its tree", "rm -rf \"$PWD\"; echo >\"$PWD\"", "", ""},
+		{"makes long names", "python3 -c '\nimport os\nfor i in range(40):\n os.mkdir(\"d\"*250)\n os.chdir(\"d\"*250)\n open(\"f\"*250,\"w\")\n'", "", ""},
+		{"moves its tree", "mv \"$PWD\" \"$PWD\".away", "", ""},
+		{"removes the working folder and its lock", "cd /; rm -rf \"$OLDPWD\"/../../../*", "", ""},
+		{"takes kbisect's files", "prlimit --pid " + kbisect + " --nofile=3", "", ""},
+		{"takes kbisect's file sizes", "prlimit --pid " + kbisect + " --fsize=0", "", ""},
+		{"takes the supervisor's files", "prlimit --pid $PPID --nofile=3", "", ""},
+		{"stops kbisect", "kill -STOP " + kbisect, "", ""},
+		{"stops both", "kill -STOP " + kbisect + "; kill -STOP $PPID", "", ""},
+		{"stops kbisect and hangs", "kill -STOP " + kbisect + "; sleep 1000", "", "10s"},
+		{"stops both and hangs", "kill -STOP " + kbisect + "; kill -STOP $PPID; sleep 1000", "", "10s"},
+		{"stops kbisect again and again", "K=" + kbisect + "; while :; do kill -STOP $K; done", "", "1m"},
+		{"traces kbisect", "exec python3 -c 'import ctypes, sys, time; ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0) and sys.exit(3); time.sleep(1000)' " + kbisect, "", "1m"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -70,16 +71,12 @@ func TestSurvivors(t *testing.T) {
 				switch {
 				case i >= 6:
 					return c.does + "\nexit 3"
-				case i > 1 && !c.ends:
+				case i > 1 && c.ends == "":
 					return c.does + "\nexit 0"
 				}
 				return "exit 0"
 			})
-			limit := "1m"
-			if c.ends { // and may have to be ended
-				limit = "10s"
-			}
-			d := r.finding(0, append([]string{"--no-hunks", "--good", ids[0], "--limit", limit}, command...)...)
+			d := r.finding(0, append([]string{"--no-hunks", "--good", ids[0], "--limit", cmp.Or(c.ends, "1m")}, command...)...)
 			if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[5] || !d.Culprits[0].Confirmed {
 				t.Errorf("culprits %+v, want %s", d.Culprits, ids[5])
 			}

@@ -39,10 +39,13 @@ type Session struct {
 	Version          string        // of kbisect
 }
 
-// NewID returns a session id that sorts by time: 20261121-074512-3f9a. The
-// suffix comes from random, so two sessions begun in the same second differ.
+// NewID returns a session id that sorts by time: 20261121-074512-3f9a17c2. The
+// suffix comes from random and marks processes on all of the machine: of two
+// sessions with one id, in whatever repositories, each would take the other's for
+// leftovers of its own and kill them. In 32 bits, a hundred begun in the same
+// second have the same one once in a million such seconds.
 func NewID(now time.Time, random io.Reader) (string, error) {
-	var suffix [2]byte
+	var suffix [4]byte
 	if _, err := io.ReadFull(random, suffix[:]); err != nil {
 		return "", fmt.Errorf("make a session id: %w", err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
@@ -215,12 +216,28 @@ func timings(s *Store) (lines []string, err error) {
 }
 
 func TestNewID(t *testing.T) {
-	id, err := NewID(day, bytes.NewReader([]byte{0x3f, 0x9a}))
-	if id != "20261121-074512-3f9a" || err != nil {
+	id, err := NewID(day, bytes.NewReader([]byte{0x3f, 0x9a, 0x17, 0xc2}))
+	if id != "20261121-074512-3f9a17c2" || err != nil {
 		t.Errorf("NewID = %q, %v", id, err)
 	}
 	if _, err := NewID(day, bytes.NewReader(nil)); err == nil {
 		t.Error("NewID without randomness succeeded")
+	}
+}
+
+// Sessions that begin together on one machine, as those of a nightly job do, have ids of their own: they would kill each
+// other's processes.
+func TestSessionsOfOneSecondDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 2000 { // of 16 bits, about 30 would be the same
+		id, err := NewID(day, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[id] = true
+	}
+	if len(seen) < 1999 {
+		t.Errorf("%d ids of 2000 sessions", len(seen))
 	}
 }
 

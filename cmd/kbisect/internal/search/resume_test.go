@@ -103,7 +103,7 @@ func wrong() bisect.Outcome {
 var passing = regexp.MustCompile(`"(wall_s|session)": [^\n]*|"spent": \[[^\]]*\],?|"times": \{[^{]*\{[^}]*\}[^}]*\},?`)
 
 // sessionID is the name of a session within a command to type next.
-var sessionID = regexp.MustCompile(`"\d{8}-\d{6}-[0-9a-f]{4}"`)
+var sessionID = regexp.MustCompile(`"\d{8}-\d{6}-[0-9a-f]{8}"`)
 
 // stable is a finding without what differs from attempt to attempt.
 func stable(finding string) string {
