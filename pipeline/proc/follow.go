@@ -124,8 +124,8 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 	t.spec, t.before = next.spec, ps.LastPID()
 	out, err := newOutput(t.spec)
 	if err != nil {
-		t.warden.kill(-1)
-		return next.ctx, err
+		t.warden.close()
+		return next.ctx, cleared(t.spec, err)
 	}
 	t.out, t.clock = out, newPhases(t.spec)
 	t.start, t.mono = time.Now(), warden.Monotonic()

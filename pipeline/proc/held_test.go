@@ -136,6 +136,23 @@ func TestHeldIsCancelled(t *testing.T) {
 	none(t, s.Cookie)
 }
 
+// One whose output cannot be kept is ended at its turn, with all that it has started meanwhile.
+func TestHeldWithoutOutput(t *testing.T) {
+	t.Parallel()
+	s, started := atGate(t, "")
+	s.Argv[2] = `sleep 1000 & ` + s.Argv[2]
+	h, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, started)
+	s.Output = filepath.Join(started, "not-a-folder")
+	if _, ok, err := h.Run(t.Context(), s, []byte("go")); err == nil || !ok {
+		t.Errorf("ran: %v", err)
+	}
+	none(t, s.Cookie)
+}
+
 // none fails if a process carries the cookie of a trial.
 func none(t *testing.T, cookie string) {
 	t.Helper()
