@@ -35,6 +35,14 @@ func readDevices(devices []*gpu.Watch) reading {
 	return x
 }
 
+// beside is a reading while a launch of ours has not left the devices, with what another one found on them before that.
+func (x reading) beside(earlier reading) reading {
+	for i := range x.before {
+		x.before[i].Processes = earlier.before[i].Processes
+	}
+	return x
+}
+
 // deviceState is what the devices went through during a launch. Its texts are empty where nothing happened.
 type deviceState struct {
 	notes     []bisect.DeviceNote
@@ -43,10 +51,18 @@ type deviceState struct {
 	fault     string // the machine's
 }
 
-// since waits until the launch has left the devices, reads them again and compares.
-func (x reading) since(ctx context.Context) (s deviceState) {
+// since waits until the launch has left the devices, reads them again and compares. One that tears down still is not waited
+// for: of the processes on the devices the next launch tells that is.
+func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	for i, d := range x.devices {
-		left, after := d.Clear(ctx, x.before[i].Processes, clearBound)
+		var left []gpu.Process
+		var after gpu.Reading
+		if still {
+			after = d.Read()
+			after.Processes = x.before[i].Processes
+		} else {
+			left, after = d.Clear(ctx, x.before[i].Processes, clearBound)
+		}
 		c := gpu.Between(x.before[i], after, d.Events(x.from))
 		note := bisect.DeviceNote{UUID: d.Device().UUID, Before: asJSON(x.before[i]), After: asJSON(after), Change: asJSON(c)}
 		if yes, why := c.Throttled(); yes {

@@ -51,7 +51,7 @@ func TestDeviceState(t *testing.T) {
 		soon, cancel := context.WithCancel(t.Context())
 		x := readDevices([]*gpu.Watch{d})
 		cancel() // nobody waits for a process to leave
-		s := x.since(soon)
+		s := x.since(soon, false)
 		for what, pair := range map[string][2]string{"throttled": {s.throttled, c.throttled}, "shared": {s.shared, c.shared}, "fault": {s.fault, c.faulty}} {
 			if got, want := pair[0], pair[1]; !strings.Contains(got, want) || (got == "") != (want == "") {
 				t.Errorf("%s: %s %q, want %q", name, what, got, want)
@@ -59,6 +59,31 @@ func TestDeviceState(t *testing.T) {
 		}
 		if len(s.notes) != 1 || s.notes[0].UUID != "GPU-1" || len(s.notes[0].Change) == 0 || s.notes[0].Throttled != s.throttled {
 			t.Errorf("%s: %+v", name, s.notes)
+		}
+	}
+}
+
+// A launch of ours that has not left the device is nobody else's, to itself and to the next one. Who was there before it, or
+// is there after that, is seen all the same.
+func TestDeviceStateBesideATeardown(t *testing.T) {
+	ours, other := gpu.Process{PID: 7}, gpu.Process{PID: 8}
+	for _, c := range []struct {
+		name   string
+		seen   [4][]gpu.Process // before and after either launch
+		shared [2]bool
+	}{
+		{"alone", [4][]gpu.Process{nil, {ours}, {ours}, nil}, [2]bool{false, false}},
+		{"another came", [4][]gpu.Process{nil, {ours}, {ours, other}, {other}}, [2]bool{false, true}},
+		{"another was there", [4][]gpu.Process{{other}, {other, ours}, {other, ours}, {other}}, [2]bool{true, true}},
+	} {
+		d := gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(n int) gpu.Reading { return gpu.Reading{Processes: c.seen[min(n, 3)]} }, nil)
+		soon, cancel := context.WithCancel(t.Context())
+		cancel()
+		first := readDevices([]*gpu.Watch{d})
+		one := first.since(soon, true)
+		two := readDevices([]*gpu.Watch{d}).beside(first).since(soon, false)
+		if got := [2]bool{one.shared != "", two.shared != ""}; got != c.shared {
+			t.Errorf("%s: shared %v, want %v: %q, %q", c.name, got, c.shared, one.shared, two.shared)
 		}
 	}
 }

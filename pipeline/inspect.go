@@ -113,7 +113,7 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	if err != nil {
 		return res, err
 	}
-	before.since(ctx)
+	before.since(ctx, false)
 	if res.Timeout != nil || res.Signal != 0 { // it may have left a lock file
 		if err := i.w.ClearCaches(); err != nil {
 			return res, err

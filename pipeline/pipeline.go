@@ -41,7 +41,9 @@ type Pipeline struct {
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
 	early      *early.Pool
-	clean      bool // every build is a clean one from now on
+	before     reading // of the last launch
+	left       bool    // which was not awaited
+	clean      bool    // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
@@ -182,6 +184,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			return o, broken
 		}
 		if why := p.machine.removed(r.Candidate, lost); why != "" {
+			p.early.Await(nil)
 			if err := p.workspaces.drop(p.workspaces.name(r)); err != nil {
 				return o, err
 			}
@@ -273,6 +276,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		p.notices.addFacts(&o, p.Config.Cases, known)
 		return o, nil
 	}
+	if !r.Timing {
+		p.early.Await(nil)
+	}
 	w, built, err := p.prepare(ctx, r)
 	if err != nil || built.Class != "" {
 		built.Opened = opened(r, w, w != nil)
@@ -317,6 +323,9 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 // prepare returns a workspace that holds the candidate, built: its own, or one in which it was built ahead. The outcome
 // has a class if it could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
+	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
+		p.early.Await(w)
+	}
 	w, err := p.workspaces.get(r)
 	if err != nil {
 		return nil, bisect.Outcome{}, err
@@ -382,6 +391,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
+	p.early.Await(w)
 	if err := w.ClearCaches(); err != nil {
 		return bisect.Outcome{}, err
 	}
@@ -473,6 +483,13 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.Config.doing("device state")
 	before := readDevices(p.Config.Devices)
+	if p.left {
+		before = before.beside(p.before)
+	}
+	p.before = before
+	pause := make(chan bool, 2)
+	w.Share.Pause = pause
+	defer func() { w.Share.Pause = nil }()
 	report := p.Config.report(r)
 	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
 		report = func(phase string, limit time.Duration) {
@@ -490,12 +507,21 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Report: report, OnTimed: func(on bool) {
+			if on && p.early.Leaving() { // no time is taken beside it
+				p.early.Stay()
+				pause <- true
+				go func() {
+					p.early.Await(nil)
+					pause <- false
+				}()
+			}
 			p.ahead.freeze(on)
 			p.early.Freeze(on)
 		}, Early: pool,
 	}
 	expect(p, order)
 	run, err := trial.Launch(ctx, w, order)
+	p.left = run.Left
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)
@@ -504,5 +530,5 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if err != nil || run.NotStarted {
 		return trial.Excuse(run.Outcome, run.Lost), err
 	}
-	return p.concluded(ctx, w, r, run, before.since(ctx))
+	return p.concluded(ctx, w, r, run, before.since(ctx, run.Left))
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -209,6 +211,105 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 			}
 			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 0) != poison {
 				t.Errorf("compiled in launches of %v", compiled)
+			}
+		})
+	}
+}
+
+// leavingBench notes when it began, when its times began and ended, and when it ended. Its load and its teardown take some
+// time.
+const leavingBench = `import atexit, os, sys, time
+begun = time.monotonic()
+load, teardown = float(sys.argv[1]), float(sys.argv[2])
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+time.sleep(load)
+out.write("phase: measure\n")
+first = time.monotonic()
+time.sleep(0.02)
+for i in range(5):
+    out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
+last = time.monotonic()
+out.write("phase: teardown\n")
+time.sleep(teardown)
+with open(os.environ["NOTES"], "a") as f:
+    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, first, last, time.monotonic(), file=f)
+if os.path.exists("wrong"):
+    os._exit(1)
+`
+
+// A process that has said all tears down while the next one loads, and is gone before that one takes times. Nobody is judged
+// without his teardown: first launches and failures are awaited.
+func TestProcessesTearDownBesideTheNext(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	for _, x := range []struct {
+		name, toml     string
+		args           string // seconds of load and teardown
+		wrong          []int  // commits that end with 1, after all that they say
+		beside, beyond int    // launches that began before the one before had ended, and whose times did: at least, at most
+	}{
+		{name: "as it should be", args: `"0.7", "0.5"`, beside: 2},
+		{name: "switched off", toml: "ahead = false\n", args: `"0.05", "0.1"`},
+		{name: "a teardown longer than a load", args: `"0", "0.9"`, beside: 1, beyond: 1},
+		{name: "failures of others in their teardown", args: `"0.7", "0.5"`, wrong: []int{2, 3, 4}, beside: 1},
+		{name: "failures that are the complaint", args: `"0.05", "0.1"`, wrong: []int{7, 8, 9, 10, 11}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			var commits []string
+			for i := range 12 {
+				r.put(map[string]string{"bench.py": leavingBench, "us": "100", "id": fmt.Sprint(i)})
+				if i >= 7 && !slices.Contains(x.wrong, 7) {
+					r.put(map[string]string{"us": "115"})
+				}
+				if _ = os.Remove(filepath.Join(r.dir, "wrong")); slices.Contains(x.wrong, i) {
+					r.put(map[string]string{"wrong": ""})
+				}
+				r.git("add", ".")
+				r.git("commit", "-qm", fmt.Sprint("change ", i))
+				commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+			}
+			notes := filepath.Join(t.TempDir(), "notes")
+			r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", " + x.args + "]\n" + x.toml + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+			run := r.command("run", "--good", commits[0], "--bad", commits[11], "--json", "--no-hunks", "--no-explain", "--no-learn", "--jobs", "1")
+			run.Env = append(run.Env, "NOTES="+notes)
+			out, err := run.Output()
+			if run.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[7]) {
+				t.Fatalf("%v: %s", err, out)
+			}
+			text, err := os.ReadFile(notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			type launch struct{ begun, first, last, end float64 }
+			var all []launch
+			for line := range strings.Lines(string(text)) {
+				var l launch
+				var why, commit string
+				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &l.first, &l.last, &l.end); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			slices.SortFunc(all, func(a, b launch) int { return cmp.Compare(a.begun, b.begun) })
+			beside, beyond := 0, 0
+			for i, l := range all[1:] {
+				if l.begun < all[i].end {
+					beside++
+				}
+				if l.first < all[i].end {
+					beyond++
+				}
+				if l.last < all[i].end {
+					t.Errorf("launch %d took its times before launch %d had ended", i+1, i)
+				}
+			}
+			t.Logf("%d launches, %d beside the one before", len(all), beside)
+			if beside < x.beside || x.beside == 0 && beside > 0 || beyond > x.beyond {
+				t.Errorf("%d launches began beside the one before, %d took times; want at least %d, at most %d:\n%s", beside, beyond, x.beside, x.beyond, text)
 			}
 		})
 	}

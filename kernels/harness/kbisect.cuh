@@ -352,8 +352,12 @@ class Harness {
     return good;
   }
 
-  // finish returns the exit status of the program: 1 when a check failed.
-  int finish() const { return failed_ > 0 ? 1 : 0; }
+  // finish says that only the end of the process is left, and returns the exit status of the program: 1 when a check
+  // failed.
+  int finish() const {
+    out_.phase("teardown");
+    return failed_ > 0 ? 1 : 0;
+  }
 
  private:
   using Calls = std::vector<std::function<void()>>;

@@ -249,7 +249,8 @@ class Harness:
                 break
 
     def finish(self):
-        """The exit status of the program: 1 when a check failed."""
+        """Says that only the end of the process is left. The exit status of the program: 1 when a check failed."""
+        self.out.phase("teardown")
         return 1 if self.failed else 0
 
 

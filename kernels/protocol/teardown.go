@@ -28,6 +28,15 @@ func (p *Reader) teardownBegan() time.Duration {
 	return -1
 }
 
+// Complete reports that the program has sent exactly what a good one sends, found nothing wrong, and says itself that
+// only its teardown is left.
+func (p *Reader) Complete() bool {
+	e, s := p.Expect, &p.sent
+	said := p.results.said()
+	return e != nil && !p.Varies && s.phase && e.Phase == teardown && p.clock.top() == teardown && e.Before == s.before && e.Lines == s.total &&
+		!said.IsWrong && !said.IsSkip && !said.IsInfra
+}
+
 // met reports whether a trial has sent exactly what was expected; phase is that of its last line.
 func (e *Shape) met(s *sent, phase string) bool {
 	return e != nil && s.facts > 0 && !s.phase && phase != teardown &&

@@ -1,6 +1,7 @@
 // Package early starts the interpreters of Python programs before their turn: what the processes of the ends of a search
 // have imported from outside the repository is imported beside the launches before, where no times are taken, and the
-// program begins at its turn, in a fresh process as ever.
+// program begins at its turn, in a fresh process as ever. The other way round, a process that has said all tears down beside
+// the next one, until times are taken again.
 //
 // A process is bound to a workspace, where it finds its caches, and what is imported must mean the same in the candidate.
 // Which launches suit, and what one shows that does not end well, is package trial's business.
@@ -44,6 +45,8 @@ type Pool struct {
 	started int
 	frozen  bool
 	closed  bool
+	leaving []leaver
+	stays   bool // every process is awaited
 }
 
 // Waiter is a process that was started early and waits for its turn.
@@ -272,15 +275,16 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all that wait.
+// Close ends all that wait, and waits for those that have said all.
 func (p *Pool) Close() {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, x := range p.waiting {
 		x.held.Close()
 	}
 	p.waiting, p.closed = nil, true
+	p.mu.Unlock()
+	p.Await(nil)
 }

@@ -37,6 +37,7 @@ type Launched struct {
 	Outcome    bisect.Outcome
 	NotStarted bool          // a process could not be started: nothing else is known
 	Killed     bool          // a process was: it may have left a lock file in the caches
+	Left       bool          // the last process tears down still
 	Suspicious bool          // another process may have ended it
 	Lost       string        // a file that the repository lacks, if it may have failed for that, see Excuse
 	Last       proc.Result   // of the last process
@@ -73,13 +74,18 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {
+		beside := o.Early.Leaving()
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
-		if x.early != nil && err == nil && run.Outcome.Class != bisect.OK { // nobody is blamed for how it was started
+		if (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK { // nobody is blamed for how it was started
+			o.Early.Await(nil) // which may have held the memory of the device
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
 			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
 				o.Early.Doubt(w)
+				if beside {
+					o.Early.Stay()
+				}
 			}
 		}
 		if err != nil || run.NotStarted {
@@ -120,6 +126,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 	})
 	t.Outcome.CPU = t.used.CPU
 	t.Killed = t.Killed || run.Killed
+	t.Left = run.Left
 	t.Suspicious = t.Suspicious || run.Suspicious
 	t.Lost = run.Lost
 	t.Warnings = append(t.Warnings, run.Warnings...)
@@ -194,7 +201,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	e := x.ended(run.Last)
 	run.Outcome = x.measured(classify(e), run.Last)
 	run.Outcome.Phases, run.Outcome.Log = e.phases, spec.Output
-	run.Suspicious, run.Stall = e.suspicious() != "", run.Last.Stall
+	run.Suspicious, run.Stall, run.Left = e.suspicious() != "", run.Last.Stall, x.left
 	run.Lost = p.lost(w, string(run.Last.Tail), e.reported.Wrong)
 	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
 	if x.probed && p.Probe != ProbeOn {

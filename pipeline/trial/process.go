@@ -34,6 +34,9 @@ type process struct {
 	counts   bool              // the times of the phase in force do
 	early    *early.Waiter     // it was started before its turn; nil: it was not
 	plain    bool              // it must not be
+	said     chan struct{}     // closed when it has said all that a good one says; nil: it is awaited in any case
+	left     bool              // it is not awaited
+	more     bool              // it said more than all
 }
 
 // newProcess prepares a process, before which others have spent some of the limit of the trial.
@@ -110,8 +113,16 @@ func (x *process) timed(phase string) {
 
 // line takes a line that the program has sent, see [proc.Spec.Watch].
 func (x *process) line(text string, at time.Duration) (t proc.Transition) {
+	if x.complete() {
+		x.more = true
+		return t
+	}
 	if x.popcorn == nil {
-		return x.enter(x.protocol.Line(text, at), at)
+		t = x.enter(x.protocol.Line(text, at), at)
+		if x.said != nil && x.protocol.Complete() {
+			close(x.said)
+		}
+		return t
 	}
 	for _, line := range x.popcorn.Translate(text) {
 		if next := x.enter(x.protocol.Line(line, at), at); next.Phase != "" {
@@ -121,8 +132,23 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	return t
 }
 
+// complete reports that it has said all: what comes then is not taken in any more.
+func (x *process) complete() bool {
+	select {
+	case <-x.said:
+		return true
+	default:
+		return false
+	}
+}
+
 // closed takes that the program has closed its descriptor: it has sent its last line, so that teardown begins.
-func (x *process) closed(at time.Duration) proc.Transition { return x.enter(x.protocol.Close(at), at) }
+func (x *process) closed(at time.Duration) (t proc.Transition) {
+	if x.complete() {
+		return t
+	}
+	return x.enter(x.protocol.Close(at), at)
+}
 
 // output looks for metrics in a line of output, of standard output and standard error alike.
 func (x *process) output(_ int, line string, _ time.Duration) {

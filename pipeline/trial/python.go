@@ -66,6 +66,51 @@ func (x *process) suits() bool {
 	return x.order.Request.Timing && !p.WholeTimed && !x.probed && !counted && x.imports()
 }
 
+// leaves reports whether a process that has said all may tear down beside the next one: its times are what counts, and they
+// come by the protocol alone. Of what proves an answer, the first launch of each side is awaited.
+func (x *process) leaves() bool {
+	p, r := x.order.Recipe, x.order.Request
+	proves := r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent
+	return x.order.Early != nil && x.order.Early.Leaves() && r.Timing && !(proves && r.Nth == 0) && !p.WholeTimed && !x.probed &&
+		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
+}
+
+// runBy runs the program, and returns as soon as it has said all where it may tear down later.
+func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
+	if !x.leaves() {
+		return x.w.RunBy(ctx, spec, run)
+	}
+	x.said = make(chan struct{})
+	return x.w.RunBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, cancel)
+		gone := make(chan struct{})
+		var res proc.Result
+		var err error
+		go func() {
+			defer close(gone)
+			defer cancel()
+			res, err = run(own, spec)
+		}()
+		select {
+		case <-gone:
+			stop()
+			return res, err
+		case <-x.said:
+		}
+		if !stop() || !x.order.Early.Leaves() { // it was given up, or the one before is late
+			<-gone
+			return res, err
+		}
+		x.left = true
+		x.order.Early.Leave(x.w, cancel, func() bool {
+			<-gone
+			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
+		})
+		return proc.Result{Wall: x.entered}, nil
+	})
+}
+
 // start runs the program of a launch: in a process that waits for it, or else in a new one. Where it suits, others are
 // started for the launches that follow in the same workspace. Of what proves an answer, the first launch of each side is
 // started as a user would start it.
@@ -74,19 +119,17 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	switch {
 	case x.imports() && pool.Wants(r):
 		return pool.Learn(ctx, x.w, r.Purpose, spec)
-	case !x.suits():
-		return x.w.Run(ctx, spec)
-	case x.protocol.Base != "load" || !pool.Means(x.w, r.Candidate):
-		return x.w.Run(ctx, spec)
+	case !x.suits() || x.protocol.Base != "load" || !pool.Means(x.w, r.Candidate):
+		return x.runBy(ctx, spec, proc.Run)
 	}
 	if proves := r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent; !proves || r.Nth > 0 {
 		x.early = pool.Take(ctx, x.w, spec)
 	}
 	go pool.Fill(x.w, spec)
 	if x.early == nil {
-		return x.w.Run(ctx, spec)
+		return x.runBy(ctx, spec, proc.Run)
 	}
-	return x.w.RunBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+	return x.runBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 		res, ok, err := x.early.Run(ctx, spec)
 		if !ok {
 			x.early = nil

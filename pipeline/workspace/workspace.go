@@ -41,6 +41,7 @@ type Workspace struct {
 	export *source.Export
 	repo   string   // common git directory of the repository
 	free   uint64   // bytes on the disk, when the last process began
+	runs   int      // of processes
 	full   bool     // the disk was, when it ended
 	lost   []string // what processes had and was removed before they ended
 	tools  []string // folders that tools write
@@ -206,7 +207,8 @@ func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.
 		return proc.Result{}, err
 	}
 	spec.Sandbox = box
-	spec.Cookie = w.root.session + "-" + w.Name
+	w.runs++ // the one before may tear down still
+	spec.Cookie = fmt.Sprintf("%s-%s-%d", w.root.session, w.Name, w.runs)
 	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
 	w.free = w.root.freeBytes()
 	ctx, end := w.root.bounded(ctx)

@@ -1,0 +1,79 @@
+package early
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// leaver is a process that has said all and tears down beside what comes next.
+type leaver struct {
+	w    *workspace.Workspace
+	done chan struct{} // closed when it is gone
+}
+
+// Leaves reports whether processes may tear down beside what comes next: not where one did not end well then, or took
+// longer than the next one took to get ready.
+func (p *Pool) Leaves() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.stays && !p.closed
+}
+
+// Stay has every process awaited from now on.
+func (p *Pool) Stay() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stays = true
+}
+
+// Leave takes in a process of a workspace that has said all. end ends it; well waits for its end, and reports whether it
+// was a good one.
+func (p *Pool) Leave(w *workspace.Workspace, end func(), well func() bool) {
+	x := leaver{w, make(chan struct{})}
+	stop := context.AfterFunc(p.ctx, end)
+	p.mu.Lock()
+	p.leaving = append(p.leaving, x)
+	p.mu.Unlock()
+	go func() {
+		defer close(x.done)
+		defer stop()
+		if !well() {
+			p.Stay()
+		}
+	}()
+}
+
+// Leaving reports that a process has not gone yet.
+func (p *Pool) Leaving() bool { return len(p.left(nil)) > 0 }
+
+// Await waits for those in a workspace that have not gone yet; nil is any.
+func (p *Pool) Await(w *workspace.Workspace) {
+	for _, x := range p.left(w) {
+		<-x.done
+	}
+}
+
+// left are the processes in a workspace, or in any, that have not gone yet.
+func (p *Pool) left(w *workspace.Workspace) (out []leaver) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = slices.DeleteFunc(p.leaving, func(x leaver) bool {
+		select {
+		case <-x.done:
+			return true
+		default:
+			return false
+		}
+	})
+	for _, x := range p.leaving {
+		if w == nil || x.w == w {
+			out = append(out, x)
+		}
+	}
+	return out
+}
