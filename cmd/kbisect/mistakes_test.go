@@ -167,7 +167,7 @@ DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or 
 ` + compareWith},
 		{config: flagTables("bad = \"onn\"", ""), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.bad: "onn" is not one of the values; did you mean "on"?; allowed: "on"
 ` + compareWith},
-		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:8: flag.requires: cyclic conditions, so none of these flags could be set: graph needs tile needs graph
+		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:4: flag: flag graph: cyclic requirements, so that none of these can be on: graph: off->on needs tile: 8->16 needs graph: off->on
 ` + compareWith},
 		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
 

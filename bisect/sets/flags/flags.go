@@ -40,9 +40,8 @@ type step struct{ flag, value int }
 
 // Error says what is wrong with one flag.
 type Error struct {
-	Flag  string
-	Cycle bool // its conditions lead back to it, so that it can never be set
-	err   error
+	Flag string
+	err  error
 }
 
 // Error implements error.
@@ -76,7 +75,7 @@ func New(flags []Flag) (*Flags, error) {
 	var cycle *lattice.CycleError
 	switch {
 	case errors.As(err, &cycle):
-		return nil, &Error{Flag: f.flags[f.atoms[cycle.Atom].flag].Name, Cycle: true, err: err}
+		return nil, &Error{Flag: f.flags[f.atoms[cycle.Atom].flag].Name, err: err}
 	case err != nil:
 		return nil, fmt.Errorf("flags: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Atom is one change that can be on or off.
@@ -99,11 +100,13 @@ func pairs(atoms []Atom) (list []Set) {
 // CycleError says that an atom requires itself, through others.
 type CycleError struct {
 	Atom int
-	Name string // of the atom, for people
+	Way  string // back to it, for people
 }
 
 // Error implements error.
-func (e *CycleError) Error() string { return "cyclic requirements: " + e.Name }
+func (e *CycleError) Error() string {
+	return "cyclic requirements, so that none of these can be on: " + e.Way
+}
 
 // connect works out the order and the closures. Suspects come early, with what they need before them.
 func (s *Space) connect() error {
@@ -117,8 +120,12 @@ func (s *Space) connect() error {
 	slices.SortStableFunc(byName, func(i, j int) int { return cmp.Compare(s.atoms[j].Suspicion, s.atoms[i].Suspicion) })
 	state := make([]byte, n)
 	for _, i := range byName {
-		if !s.visit(i, state) {
-			return &CycleError{Atom: i, Name: s.Name(i)}
+		if way := s.visit(i, state, nil); way != nil {
+			var names []string
+			for _, i := range way {
+				names = append(names, s.Name(i))
+			}
+			return &CycleError{Atom: way[0], Way: strings.Join(names, " needs ")}
 		}
 	}
 	for k, i := range s.order {
@@ -130,23 +137,28 @@ func (s *Space) connect() error {
 	return nil
 }
 
-// visit puts atom i into the order, behind what it requires; false when it requires itself.
-func (s *Space) visit(i int, state []byte) bool {
+// visit puts atom i into the order, behind what it requires. Where it requires itself, or comes from what leads
+// to one that does, it returns the way round.
+func (s *Space) visit(i int, state []byte, from []int) (circle []int) {
 	const under, done = 1, 2
-	if state[i] != 0 {
-		return state[i] == done
+	from = append(from, i)
+	switch state[i] {
+	case under:
+		return from[slices.Index(from, i):]
+	case done:
+		return nil
 	}
 	state[i] = under
 	s.needs[i] = Of(i)
 	for _, d := range s.atoms[i].Requires {
-		if !s.visit(d, state) {
-			return false
+		if circle := s.visit(d, state, from); circle != nil {
+			return circle
 		}
 		s.needs[i] = s.needs[i].Or(s.needs[d])
 	}
 	state[i] = done
 	s.order = append(s.order, i)
-	return true
+	return nil
 }
 
 // Close returns the set with all that its atoms require.

@@ -235,7 +235,7 @@ func TestNewSpaceErrors(t *testing.T) {
 		{[]Atom{{Name: "a", Requires: []int{1}}}, "change a: invalid requirement or exclusion: 1 is not the number of another change"},
 		{[]Atom{{}, {Excludes: []int{1}}}, "change 1: invalid requirement or exclusion: 1 is not"},
 		{[]Atom{{}, {Excludes: []int{-1}}}, "-1 is not"},
-		{[]Atom{{Requires: []int{1}}, {Requires: []int{2}}, {Name: "c", Requires: []int{0}}}, "cyclic requirements: 0"},
+		{[]Atom{{Requires: []int{1}}, {Requires: []int{2}}, {Name: "c", Requires: []int{0}}}, "cyclic requirements, so that none of these can be on: 0 needs 1 needs c needs 0"},
 	} {
 		if _, err := NewSpace(c.atoms); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

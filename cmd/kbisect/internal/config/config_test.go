@@ -371,8 +371,8 @@ func TestFlagCycles(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		file(`requires = ["f1=1"]`, `requires = ["f2=1"]`, `requires = ["f1=1"]`): `kbisect.toml:11: flag.requires: cyclic conditions, so none of these flags could be set: f1 needs f2 needs f1`,
-		file(`excludes = ["f1=0"]`, `requires = ["f0=1"]`):                        `kbisect.toml:2: flag: flag f0: cyclic requirements: f0: 0->1`,
+		file(`requires = ["f1=1"]`, `requires = ["f2=1"]`, `requires = ["f1=1"]`): `kbisect.toml:7: flag: flag f1: cyclic requirements, so that none of these can be on: f1: 0->1 needs f2: 0->1 needs f1: 0->1`,
+		file(`excludes = ["f1=0"]`, `requires = ["f0=1"]`):                        `kbisect.toml:2: flag: flag f0: cyclic requirements, so that none of these can be on: f0: 0->1 needs f1: 0->1 needs f0: 0->1`,
 		file(`requires = ["f1=1"]`, ``):                                           "",
 		file(deep...):                                                             "",
 	} {

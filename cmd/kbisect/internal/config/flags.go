@@ -79,45 +79,9 @@ func checkFlagSpace(t table, all []Flag) {
 		return
 	}
 	wrong := &flags.Error{}
-	if errors.As(err, &wrong) && wrong.Cycle {
-		for i, f := range all {
-			if cycle := cycleFrom(all, f.Name); cycle != nil {
-				t.r.add(t.at("flag", indexOf(i), "requires"), "cyclic conditions, so none of these flags could be set: %s", strings.Join(cycle, " needs "))
-				return
-			}
-		}
-	}
+	errors.As(err, &wrong)
 	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == wrong.Flag })
 	t.r.add(t.at("flag", indexOf(max(0, i))), "%v", err)
-}
-
-// cycleFrom is the way from a flag back to itself along what flags require, or nil.
-func cycleFrom(all []Flag, start string) []string {
-	needs := map[string][]string{}
-	for _, f := range all {
-		for _, s := range f.Requires {
-			c, _ := flags.ParseTerm(s)
-			needs[f.Name] = append(needs[f.Name], c.Flag)
-		}
-	}
-	seen := map[string]bool{}
-	var follow func(name string) []string
-	follow = func(name string) []string {
-		for _, next := range needs[name] {
-			if next == start {
-				return []string{name, start}
-			}
-			if seen[next] {
-				continue
-			}
-			seen[next] = true
-			if rest := follow(next); rest != nil {
-				return append([]string{name}, rest...)
-			}
-		}
-		return nil
-	}
-	return follow(start)
 }
 
 // readFlag reads one flag. Conditions are checked when all flags are known.
