@@ -393,7 +393,7 @@ type Base struct {
 
 // keepLog copies a log to where logs are kept.
 func keepLog(from, dir string) (string, error) {
-	in, err := os.Open(from)
+	in, _, err := plain(from)
 	if err != nil {
 		return "", err
 	}
@@ -406,6 +406,6 @@ func keepLog(from, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = io.Copy(out, in)
+	_, err = io.Copy(out, io.LimitReader(in, executor.MostLog))
 	return to, errors.Join(err, out.Close())
 }

@@ -16,8 +16,10 @@ import (
 	"syscall"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/folder"
+	"github.com/kbisect/kbisect/pipeline/remote/executor"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -154,27 +156,66 @@ func readJSON(path string, v any) (ok bool, err error) {
 		if n.Name() != filepath.Base(path) {
 			continue
 		}
-		data, err := os.ReadFile(path)
+		data, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
 			return false, nil
 		}
 		if err == nil {
-			err = json.Unmarshal(data, v)
+			if err = json.Unmarshal(data, v); err != nil {
+				err = fmt.Errorf("read %s: %w", path, err)
+			}
 		}
-		if err != nil {
-			return false, fmt.Errorf("read %s: %w", path, err)
-		}
-		return true, nil
+		return err == nil, err
 	}
 	return false, nil
 }
 
+// errStrange is what lies where a job writes a file and is none of its making.
+var errStrange = errors.New("no file that kbisect wrote")
+
+// plain opens a file that a job may have written, and so may the candidate in it: only a regular one, since to open a pipe
+// would wait for its writer, and a device has no end.
+func plain(path string) (f *os.File, size int64, err error) {
+	if f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("read %s: %w: it is not a regular file (%v)", path, errStrange, fi.Mode().Type())
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, fi.Size(), nil
+}
+
+// read reads such a file.
+func read(path string) ([]byte, error) {
+	f, _, err := plain(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, executor.MostLog+1))
+	if len(data) > executor.MostLog {
+		return nil, fmt.Errorf("read %s: %w: it is larger than %d MiB", path, errStrange, executor.MostLog>>20)
+	}
+	return data, err
+}
+
+// end reads the last bytes of such a file.
+func end(path string, most int64) ([]byte, error) {
+	f, size, err := plain(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, max(0, size-most), most))
+}
+
 // tail is the end of a job's output, for people.
 func tail(path string) string {
-	const most = 400
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(data[max(0, len(data)-most):]), func(r rune) bool { return r == '\n' }), "; "), "")
+	data, _ := end(path, 400)
+	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' }), "; "), "")
 }

@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
@@ -506,4 +508,71 @@ func TestFiles(t *testing.T) {
 	if _, err := readJSON(path, &r); err == nil {
 		t.Error("half a result is taken")
 	}
+}
+
+// strange are things that a candidate may put where its job writes a file.
+func strange() map[string]func(path string) error {
+	return map[string]func(string) error{
+		"a pipe":      func(p string) error { return unix.Mkfifo(p, 0o666) },
+		"a folder":    func(p string) error { return os.Mkdir(p, 0o777) },
+		"a device":    func(p string) error { return os.Symlink("/dev/zero", p) },
+		"a huge file": func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o666), os.Truncate(p, 1<<40)) },
+	}
+}
+
+// TestStrangeResults: whatever lies in the place of a result is named as the machine's fault, at once and in little memory;
+// what lies in the place of an output says nothing.
+func TestStrangeResults(t *testing.T) {
+	r, ids := history(t, "1")
+	for name, put := range strange() {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " streamed ", stream), func(t *testing.T) {
+				x := &processes{ends: []executor.State{executor.Done}, nodes: []string{"a"}}
+				c := open(t, x, r, "exit 0")
+				if c.grace = time.Second; stream {
+					c.config.Settings.Stream = true
+				}
+				c.executor = &leaving{x, stream, put}
+				_, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
+				var infra *bisect.InfraError
+				if !errors.As(err, &infra) || !strings.Contains(err.Error(), "no file that kbisect wrote") {
+					t.Errorf("%v", err)
+				}
+				var m runtime.MemStats
+				if runtime.ReadMemStats(&m); m.Sys > 600<<20 {
+					t.Errorf("%d MB of memory", m.Sys>>20)
+				}
+			})
+		}
+		t.Run(name+" as output", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "output")
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			if said := tail(path); strings.Trim(said, "\x00") != "" {
+				t.Errorf("%q", said)
+			}
+			if kept, err := keepLog(path, t.TempDir()); err == nil && name != "a huge file" {
+				t.Errorf("%s is kept", kept)
+			}
+		})
+	}
+}
+
+// leaving is an executor whose jobs leave something where their result should be, or their output where that holds it.
+type leaving struct {
+	*processes
+	stream bool
+	put    func(path string) error
+}
+
+func (x *leaving) Submit(ctx context.Context, j executor.Job) (string, error) {
+	at := filepath.Join(filepath.Dir(j.Spec), resultFile)
+	if x.stream {
+		at = j.Output
+	}
+	if err := x.put(at); err != nil {
+		return "", err
+	}
+	return x.processes.Submit(ctx, j)
 }

@@ -164,11 +164,10 @@ type printed struct {
 func (r Result) print(w io.Writer) error {
 	p := printed{Result: r}
 	if r.Outcome.Log != "" {
-		data, err := os.ReadFile(r.Outcome.Log)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		var err error
+		if p.Log, err = end(r.Outcome.Log, mostKept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		p.Log = data[max(0, len(data)-mostKept):]
 	}
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -67,7 +67,9 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		case known && !rep.State.Ended():
 			ended = time.Time{}
 		case known && ended.IsZero():
-			if err := collected(ctx, c, j, id); err != nil {
+			if err := collected(ctx, c, j, id); errors.Is(err, errStrange) {
+				return nil, rep, unreadable(j, err)
+			} else if err != nil {
 				c.say("waiting for the result of a job: " + err.Error())
 				break
 			}
@@ -95,7 +97,7 @@ func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err 
 	var log []byte
 	if x, ok := c.executor.(executor.Logger); ok {
 		log, err = x.Log(ctx, id)
-	} else if log, err = os.ReadFile(j.Output); errors.Is(err, fs.ErrNotExist) {
+	} else if log, err = read(j.Output); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -125,24 +127,15 @@ func result(c *Cluster, j executor.Job) (*Result, error) {
 		return nil, nil
 	}
 	if err := collected(context.Background(), c, j, ""); err != nil {
-		return nil, &bisect.InfraError{What: "reading the output of job " + j.Name, Err: err}
+		return nil, unreadable(j, err)
 	}
 	return readResult(j)
 }
 
 // wholeLine reports that the output of a job ends as one with a result does, with a whole line.
 func wholeLine(j executor.Job) bool {
-	f, err := os.Open(j.Output)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	last := []byte{0}
-	if err == nil && fi.Size() > 0 {
-		_, err = f.ReadAt(last, fi.Size()-1)
-	}
-	return err == nil && last[0] == '\n'
+	last, err := end(j.Output, 1)
+	return err == nil && string(last) == "\n"
 }
 
 // readResult is the result that a job has written, nil if there is none yet.
@@ -150,7 +143,7 @@ func readResult(j executor.Job) (*Result, error) {
 	var r Result
 	ok, err := readJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), &r)
 	if err != nil {
-		return nil, &bisect.InfraError{What: "reading the result of job " + j.Name, Err: err}
+		return nil, unreadable(j, err)
 	}
 	if !ok {
 		return nil, nil
@@ -158,11 +151,16 @@ func readResult(j executor.Job) (*Result, error) {
 	return &r, nil
 }
 
+// unreadable says that what a job has left is no result.
+func unreadable(j executor.Job, err error) error {
+	return &bisect.InfraError{What: "reading the result of job " + j.Name, Err: err}
+}
+
 // submit submits a job until the scheduler takes it or refuses it, and returns its id. One that was submitted before keeps
 // its id.
 func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id string, err error) {
 	kept := filepath.Join(filepath.Dir(j.Spec), "id")
-	data, err := os.ReadFile(kept)
+	data, err := read(kept)
 	if err == nil {
 		submitted(c, string(data))
 		return string(data), nil
