@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect/hint"
@@ -29,7 +29,7 @@ type Cache struct {
 type Stats struct {
 	Dir     string
 	Entries int
-	Bytes   int64     // on disk
+	Bytes   int64     // contents on disk, each counted once
 	Oldest  time.Time // the least recent use of an entry; zero without entries
 }
 
@@ -40,7 +40,7 @@ func Open(dir string) (*Cache, error) {
 		return nil, fmt.Errorf("open the build cache in %s: %w", dir, err)
 	}
 	c := &Cache{dir: abs}
-	for _, sub := range []string{"kept", "tmp"} {
+	for _, sub := range []string{"entries", "objects", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(abs, sub), 0o777); err != nil {
 			return nil, fmt.Errorf("open the build cache: %w%s", err, hintFor(err))
 		}
@@ -51,19 +51,21 @@ func Open(dir string) (*Cache, error) {
 // A TrimResult says what Trim removed.
 type TrimResult struct {
 	Entries int
-	Bytes   int64 // on disk
+	Bytes   int64 // contents on disk
 }
 
 // Stats counts what the cache holds.
 func (c *Cache) Stats() (Stats, error) {
 	st := Stats{Dir: c.dir}
-	err := files(filepath.Join(c.dir, "kept"), func(_ string, fi fs.FileInfo) {
+	err := files(filepath.Join(c.dir, "entries"), func(path string, fi fs.FileInfo) {
 		st.Entries++
-		st.Bytes += fi.Size()
 		if st.Oldest.IsZero() || fi.ModTime().Before(st.Oldest) {
 			st.Oldest = fi.ModTime()
 		}
 	})
+	if err == nil {
+		err = files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() })
+	}
 	if err != nil {
 		return st, fmt.Errorf("read the build cache: %w%s", err, hintFor(err))
 	}
@@ -71,68 +73,25 @@ func (c *Cache) Stats() (Stats, error) {
 }
 
 // Trim removes entries that were not used for maxAge, then the least recently used ones until
-// the rest takes at most maxBytes, and what interrupted writers left. Zero sets no limit.
+// the contents take at most maxBytes, and whatever no entry needs. Zero sets no limit.
+// It waits for builds that are being stored or restored.
 func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
-	r, err := c.trim(maxBytes, maxAge)
+	unlock, err := c.lock(unix.LOCK_EX)
 	if err != nil {
-		err = fmt.Errorf("trim the build cache: %w%s", err, hintFor(err))
+		return TrimResult{}, err
 	}
-	return r, err
-}
-
-// abandoned is how long nobody has written to a file which is no build yet and never will be one.
-const abandoned = time.Hour
-
-func (c *Cache) trim(maxBytes int64, maxAge time.Duration) (r TrimResult, err error) {
-	type use struct {
-		path string
-		at   time.Time // when it was last used
-		size int64
+	defer unlock()
+	t := &trimmer{cache: c, uses: map[string]int{}, sizes: map[string]int64{}}
+	if err = t.scan(); err == nil {
+		err = t.drop(maxBytes, maxAge)
 	}
-	var all []use
-	total, now := int64(0), time.Now()
-	err = files(filepath.Join(c.dir, "kept"), func(path string, fi fs.FileInfo) {
-		all = append(all, use{path, fi.ModTime(), fi.Size()})
-		total += fi.Size()
-	})
-	slices.SortFunc(all, func(a, b use) int { return a.at.Compare(b.at) })
-	for _, u := range all {
-		tooOld, tooMuch := maxAge > 0 && now.Sub(u.at) > maxAge, maxBytes > 0 && total > maxBytes
-		if !tooOld && !tooMuch {
-			continue
-		}
-		if err := os.Remove(u.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return r, err
-		}
-		r.Entries, r.Bytes, total = r.Entries+1, r.Bytes+u.size, total-u.size
+	if err == nil {
+		err = t.sweep()
 	}
-	for _, old := range []string{"entries", "objects", "lock"} { // where builds were kept before
-		err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, old)))
+	if err != nil {
+		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hintFor(err))
 	}
-	return r, errors.Join(err, files(filepath.Join(c.dir, "tmp"), func(path string, fi fs.FileInfo) {
-		if now.Sub(fi.ModTime()) > abandoned {
-			os.Remove(path)
-		}
-	}))
-}
-
-// files calls f for every file below dir; files that vanish meanwhile are left out.
-func files(dir string, f func(path string, fi fs.FileInfo)) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		fi, err := d.Info()
-		if err == nil {
-			f(path, fi)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
+	return t.result, nil
 }
 
 // hintFor returns the line that says what to do about an operating system error, or "".
@@ -148,18 +107,67 @@ func hintFor(err error) string {
 	return ""
 }
 
+// isDigest reports whether s is lower-case hexadecimal.
+func isDigest(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
 // checkKey refuses keys that could name a file outside of the cache.
 func checkKey(key string) error {
-	if len(key) < 16 || len(key) > 128 || strings.Trim(key, "0123456789abcdef") != "" {
+	if len(key) < 16 || len(key) > 128 || !isDigest(key) {
 		return fmt.Errorf("build cache: invalid key %q: not a lower-case hexadecimal digest of 16 to 128 digits", key)
 	}
 	return nil
 }
 
-// path is the file of the build under a key. Two digits of it name a
+// entryPath returns the file of the manifest for a key. Two digits of it name a
 // directory, so that none holds too many files.
-func (c *Cache) path(key string) string {
-	return filepath.Join(c.dir, "kept", key[:2], key)
+func (c *Cache) entryPath(key string) string {
+	return filepath.Join(c.dir, "entries", key[:2], key)
+}
+
+// objectPath returns the file that holds the content with a SHA-256.
+func (c *Cache) objectPath(sum string) string {
+	return filepath.Join(c.dir, "objects", sum[:2], sum)
+}
+
+// lock takes the cache's lock (unix.LOCK_SH or LOCK_EX) and returns the function that gives it back.
+func (c *Cache) lock(how int) (unlock func(), err error) {
+	path := filepath.Join(c.dir, "lock")
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("lock the build cache: %w%s", err, hintFor(err))
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock the build cache %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// writeFile writes a complete file under its final name, on disk when it returns.
+func (c *Cache) writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Join(c.dir, "tmp")), renameio.IgnoreUmask()); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir puts a renamed file's new name on disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
 
 // Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home that can hold it, it is a

@@ -1,8 +1,9 @@
 package cache
 
 import (
-	"archive/tar"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,11 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/pipeline/folder"
+	"golang.org/x/sys/unix"
 )
+
+// errDamaged marks an entry that cannot be restored as it was stored.
+var errDamaged = errors.New("damaged entry")
 
 // Get restores the outputs of the build under key below intoDir, returns the facts that
 // were put with them, and reports whether there is such a build. What the outputs name in intoDir is replaced: stale files in
@@ -27,29 +32,78 @@ func (c *Cache) Get(ctx context.Context, key, intoDir string) (meta map[string]s
 	if err := checkKey(key); err != nil {
 		return nil, false, err
 	}
-	b, err := openBuild(c.path(key), key)
+	unlock, err := c.lock(unix.LOCK_SH)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	m, err := c.load(key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, errManifest) || errors.Is(err, errDamaged) {
 		c.damaged.Add(1)
-		os.Remove(c.path(key))
+		os.Remove(c.entryPath(key))
 		return nil, false, nil
 	}
 	if err == nil {
-		defer b.file.Close()
-		err = b.restore(ctx, intoDir)
+		err = c.restore(ctx, m, intoDir)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("restore the build %.12s: %w", key, err)
 	}
 	now := time.Now()
-	os.Chtimes(c.path(key), now, now) // the last use; in a cache that is read-only it stays
-	return b.Meta, true, nil
+	os.Chtimes(c.entryPath(key), now, now) // the last use; in a cache that is read-only it stays
+	return m.Meta, true, nil
 }
 
-// restore puts a build in the place of what its outputs name now.
-func (b *build) restore(ctx context.Context, intoDir string) error {
+// load reads the manifest of key and verifies every object that it names. A missing one gives fs.ErrNotExist, a
+// damaged one errManifest, a damaged object errDamaged.
+func (c *Cache) load(key string) (*manifest, error) {
+	data, err := os.ReadFile(c.entryPath(key))
+	if err != nil {
+		return nil, err
+	}
+	m, err := decode(data, key)
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range m.Items {
+		if it.Type != typeFile {
+			continue
+		}
+		if err := c.verify(it); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", it.Path, errDamaged, err)
+		}
+	}
+	return m, nil
+}
+
+// verify compares an object with its digest, and removes one that is damaged.
+func (c *Cache) verify(it item) error {
+	object := c.objectPath(it.SHA256)
+	f, err := os.Open(object)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("an object is missing") // the entry is there
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	size, err := io.Copy(h, f)
+	if err != nil {
+		return err
+	}
+	if size != it.Size || hex.EncodeToString(h.Sum(nil)) != it.SHA256 {
+		os.Remove(object)
+		return errors.New("an object does not match its digest")
+	}
+	return nil
+}
+
+// restore puts the items of a build in the place of what its outputs name now.
+func (c *Cache) restore(ctx context.Context, m *manifest, intoDir string) error {
 	root, err := os.OpenRoot(intoDir)
 	if err != nil {
 		return err
@@ -62,13 +116,13 @@ func (b *build) restore(ctx context.Context, intoDir string) error {
 	defer into.Close()
 	stamp, err := into.Newest(ctx, ".", time.Now())
 	if err == nil {
-		err = clear(ctx, root, into, b.Outputs)
+		err = clear(ctx, root, into, m.Outputs)
 	}
 	if err == nil {
-		err = b.place(ctx, into, stamp)
+		err = c.place(ctx, into, m.Items, stamp)
 	}
 	if err != nil { // half a build is worse than none
-		err = errors.Join(err, clear(context.WithoutCancel(ctx), root, into, b.Outputs))
+		err = errors.Join(err, clear(context.WithoutCancel(ctx), root, into, m.Outputs))
 	}
 	return err
 }
@@ -93,27 +147,41 @@ func clear(ctx context.Context, root *os.Root, into *folder.Folder, outputs []st
 }
 
 // place makes the items: first all that is in them, then the modes of directories, which may forbid writing.
-func (b *build) place(ctx context.Context, into *folder.Folder, stamp time.Time) error {
-	var dirs []*tar.Header
-	err := b.each(func(it *tar.Header, content io.Reader) error {
-		mode := it.FileInfo().Mode().Perm()
-		switch it.Typeflag {
-		case tar.TypeSymlink:
-			return into.Symlink(ctx, it.Linkname, it.Name)
-		case tar.TypeDir:
-			dirs = append(dirs, it)
-			return into.Mkdir(it.Name)
+func (c *Cache) place(ctx context.Context, into *folder.Folder, items []item, stamp time.Time) error {
+	for _, it := range items {
+		var err error
+		switch it.Type {
+		case typeFile:
+			err = c.write(ctx, into, it, stamp)
+		case typeLink:
+			err = into.Symlink(ctx, it.Target, it.Path)
+		default:
+			err = into.Mkdir(it.Path)
 		}
-		_, err := into.Write(ctx, it.Name, folder.File{Perm: mode, Time: stamp, Content: content})
-		if err == nil {
-			err = into.Chmod(it.Name, uint32(mode)) // whatever the umask
-		}
-		return err
-	})
-	for _, it := range slices.Backward(dirs) { // children come after their directory
-		if err == nil {
-			err = errors.Join(into.SetTime(it.Name, stamp), into.Chmod(it.Name, uint32(it.Mode)))
+		if err != nil {
+			return fmt.Errorf("%s: %w", it.Path, err)
 		}
 	}
-	return err
+	for _, it := range slices.Backward(items) { // sorted: children come after their directory
+		if it.Type != typeDir {
+			continue
+		}
+		if err := errors.Join(into.SetTime(it.Path, stamp), into.Chmod(it.Path, uint32(it.Mode))); err != nil {
+			return fmt.Errorf("%s: %w", it.Path, err)
+		}
+	}
+	return nil
+}
+
+// write copies the content of one file.
+func (c *Cache) write(ctx context.Context, into *folder.Folder, it item, stamp time.Time) error {
+	object, err := os.Open(c.objectPath(it.SHA256))
+	if err != nil {
+		return err
+	}
+	defer object.Close()
+	if _, err := into.Write(ctx, it.Path, folder.File{Perm: it.Mode, Time: stamp, Content: object}); err != nil {
+		return err
+	}
+	return into.Chmod(it.Path, uint32(it.Mode)) // whatever the umask
 }

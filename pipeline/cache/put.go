@@ -1,9 +1,8 @@
 package cache
 
 import (
-	"archive/tar"
-	"bufio"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,61 +36,52 @@ func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]strin
 		return fmt.Errorf("cache the build %.12s: %w", key, err)
 	}
 	defer root.Close()
-	if err := c.put(root, key, outputs, meta); err != nil {
+	unlock, err := c.lock(unix.LOCK_SH)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	m, err := c.collect(root, key, outputs, meta)
+	if err != nil {
+		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
+	}
+	data, err := m.encode()
+	if err == nil {
+		err = c.writeFile(c.entryPath(key), data)
+	}
+	if err != nil {
 		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
 	return nil
 }
 
-// put writes a build and then gives it its name. Nothing is synced: after a power failure a
-// torn one does not match its digest, and that is a miss.
-func (c *Cache) put(root *os.Root, key string, outputs []string, meta map[string]string) error {
-	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "b-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed
-	sum, out := sha256.New(), bufio.NewWriter(f)
-	err = c.collect(tar.NewWriter(io.MultiWriter(out, sum)), root, head{Key: key, Outputs: outputs, Meta: meta})
-	if err == nil {
-		_, err = out.Write(sum.Sum(nil))
-	}
-	if err == nil {
-		err = errors.Join(out.Flush(), f.Chmod(0o644))
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(c.path(key)), 0o777); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.path(key))
-}
-
-// collect writes the archive of a build.
-func (c *Cache) collect(w *tar.Writer, root *os.Root, h head) error {
-	k := &collector{archive: w, root: root, seen: map[string]bool{}, room: math.MaxInt64}
+// collect stores the contents of the outputs and returns their manifest.
+func (c *Cache) collect(root *os.Root, key string, outputs []string, meta map[string]string) (*manifest, error) {
+	k := &collector{cache: c, root: root, seen: map[string]bool{}, room: math.MaxInt64}
 	var disk unix.Statfs_t
 	if unix.Statfs(c.dir, &disk) == nil {
 		k.room = int64(disk.Bavail) * disk.Bsize / 2
 	}
-	if err := h.write(w); err != nil {
-		return err
-	}
-	for _, out := range h.Outputs {
+	for _, out := range outputs {
 		if err := k.output(out); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return w.Close()
+	slices.SortFunc(k.items, func(a, b item) int { return strings.Compare(a.Path, b.Path) })
+	m := &manifest{Key: key, Created: time.Now().UTC(), Meta: meta, Items: k.items}
+	for _, out := range outputs {
+		m.Outputs = append(m.Outputs, filepath.Clean(out))
+	}
+	return m, nil
 }
 
 // A collector gathers the items of one build.
 type collector struct {
-	archive *tar.Writer
-	root    *os.Root
-	seen    map[string]bool // paths that the archive has or will have
-	room    int64           // bytes that the rest may take: a sparse file says it holds more than any disk
+	cache *Cache
+	root  *os.Root
+	seen  map[string]bool // paths that items has or will have
+	items []item
+	room  int64 // bytes that the rest may take: a sparse file says it holds more than any disk
 }
 
 // output adds what one output names.
@@ -209,18 +201,16 @@ func (k *collector) link(path string) (string, error) {
 	}
 	if !k.seen[path] {
 		k.seen[path] = true
-		err = k.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target})
+		k.items = append(k.items, item{Path: path, Type: typeLink, Target: target})
 	}
-	return filepath.Join(filepath.Dir(path), target), err
+	return filepath.Join(filepath.Dir(path), target), nil
 }
 
 // dir adds the directory at path and all that it holds.
 func (k *collector) dir(path string, fi fs.FileInfo, depth int) error {
 	k.seen[path] = true
 	if path != "." {
-		if err := k.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: path, Mode: int64(fi.Mode().Perm())}); err != nil {
-			return err
-		}
+		k.items = append(k.items, item{Path: path, Type: typeDir, Mode: fi.Mode().Perm()})
 	}
 	list, err := fs.ReadDir(k.root.FS(), filepath.ToSlash(path))
 	if err != nil {
@@ -253,12 +243,34 @@ func (k *collector) file(path string) error {
 	if k.room -= fi.Size(); k.room < 0 {
 		return fmt.Errorf("it takes more than half of what is free: %w", unix.ENOSPC)
 	}
-	err = k.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(fi.Mode().Perm()), Size: fi.Size()})
-	if err == nil {
-		_, err = io.CopyN(k.archive, f, fi.Size())
-	}
+	sum, size, err := k.cache.putObject(f)
 	if err != nil {
 		return fmt.Errorf("store %s: %w", path, err)
 	}
+	k.items = append(k.items, item{Path: path, Type: typeFile, Mode: fi.Mode().Perm(), Size: size, SHA256: sum})
 	return nil
+}
+
+// putObject stores what r holds. Objects are not synced: after a power failure a
+// torn one does not match its digest, and that is a miss.
+func (c *Cache) putObject(r io.Reader) (sum string, size int64, err error) {
+	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "o-*")
+	if err != nil {
+		return "", 0, err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	h := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, h), r)
+	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
+		return "", 0, err
+	}
+	sum = hex.EncodeToString(h.Sum(nil))
+	path := c.objectPath(sum)
+	if fi, err := os.Stat(path); err == nil && fi.Size() == size {
+		return sum, size, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return "", 0, err
+	}
+	return sum, size, os.Rename(f.Name(), path)
 }
