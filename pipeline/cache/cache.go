@@ -1,8 +1,11 @@
 package cache
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/bisect/hint"
@@ -72,26 +74,14 @@ func (c *Cache) Stats() (Stats, error) {
 	return st, nil
 }
 
-// Trim removes entries that were not used for maxAge, then the least recently used ones until
-// the contents take at most maxBytes, and whatever no entry needs. Zero sets no limit.
-// It waits for builds that are being stored or restored.
+// Trim removes what was not used for maxAge, then the least recently used until the contents take at most maxBytes, and
+// what interrupted writers left. Zero sets no limit.
 func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
-	unlock, err := c.lock(unix.LOCK_EX)
+	r, err := c.trim(maxBytes, maxAge)
 	if err != nil {
-		return TrimResult{}, err
+		err = fmt.Errorf("trim the build cache: %w%s", err, hintFor(err))
 	}
-	defer unlock()
-	t := &trimmer{cache: c, uses: map[string]int{}, sizes: map[string]int64{}}
-	if err = t.scan(); err == nil {
-		err = t.drop(maxBytes, maxAge)
-	}
-	if err == nil {
-		err = t.sweep()
-	}
-	if err != nil {
-		return t.result, fmt.Errorf("trim the build cache: %w%s", err, hintFor(err))
-	}
-	return t.result, nil
+	return r, err
 }
 
 // hintFor returns the line that says what to do about an operating system error, or "".
@@ -129,46 +119,30 @@ func (c *Cache) objectPath(sum string) string {
 	return filepath.Join(c.dir, "objects", sum[:2], sum)
 }
 
-// lock takes the cache's lock (unix.LOCK_SH or LOCK_EX) and returns the function that gives it back.
-func (c *Cache) lock(how int) (unlock func(), err error) {
-	path := filepath.Join(c.dir, "lock")
-	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o666)
+// store makes a complete file of its content and then gives it the name that path has for its digest. Nothing is synced:
+// after a power failure a torn file does not match its digest, and that is a miss.
+func (c *Cache) store(content io.Reader, path func(sum string) string) (sum string, size int64, err error) {
+	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "o-*")
 	if err != nil {
-		return nil, fmt.Errorf("lock the build cache: %w%s", err, hintFor(err))
+		return "", 0, err
 	}
-	for {
-		err = unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	h := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, h), content)
+	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
+		return "", 0, err
 	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock the build cache %s: %w", path, err)
+	sum = hex.EncodeToString(h.Sum(nil))
+	if err := os.MkdirAll(filepath.Dir(path(sum)), 0o777); err != nil {
+		return "", 0, err
 	}
-	return func() { f.Close() }, nil
+	err = os.Rename(f.Name(), path(sum))
+	used(time.Now(), path(sum))
+	return sum, size, err
 }
 
-// writeFile writes a complete file under its final name, on disk when it returns.
-func (c *Cache) writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	if err := renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Join(c.dir, "tmp")), renameio.IgnoreUmask()); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir puts a renamed file's new name on disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+// used notes that a file was used at a time; in a cache that is read-only it stays as it is.
+func used(at time.Time, path string) { os.Chtimes(path, at, at) }
 
 // Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home that can hold it, it is a
 // private folder among the temporary ones, and warning says so.

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -293,9 +294,13 @@ func TestTrim(t *testing.T) {
 		err := c.Put(key, from, []string{"own", "shared"}, nil)
 		must(t, err)
 		at := time.Now().Add(time.Duration(i-10) * time.Hour)
-		must(t, os.Chtimes(c.entryPath(key), at, at))
+		used(at, c.entryPath(key))
+		used(at, c.objectPath(keyOf(strings.Repeat(fmt.Sprint(i), 1000))))
 	}
-	must(t, os.WriteFile(filepath.Join(c.dir, "tmp", "o-left"), []byte("x"), 0o600))
+	left := filepath.Join(c.dir, "tmp", "o-left")
+	must(t, os.WriteFile(left, []byte("x"), 0o600))
+	used(time.Now().Add(-2*abandoned), left)
+	must(t, os.WriteFile(filepath.Join(c.dir, "tmp", "o-written-now"), []byte("x"), 0o600))
 	mustGet(t, c, keyOf("0"), t.TempDir()) // now the most recently used
 	res, err := c.Trim(2500, 0)
 	must(t, err)
@@ -304,7 +309,7 @@ func TestTrim(t *testing.T) {
 	if res != (TrimResult{Entries: 3, Bytes: 3000}) || st.Entries != 2 || st.Bytes != 2500 {
 		t.Errorf("trimmed %+v, left %+v", res, st)
 	}
-	if left, _ := os.ReadDir(filepath.Join(c.dir, "tmp")); len(left) != 0 {
+	if left, _ := os.ReadDir(filepath.Join(c.dir, "tmp")); len(left) != 1 || left[0].Name() != "o-written-now" {
 		t.Errorf("tmp still holds %v", left)
 	}
 	mustGet(t, c, keyOf("0"), t.TempDir())
@@ -318,6 +323,46 @@ func TestTrim(t *testing.T) {
 	if st, _ := c.Stats(); st.Entries != 0 || st.Bytes != 0 || !st.Oldest.IsZero() {
 		t.Errorf("left %+v", st)
 	}
+}
+
+// However much Trim leaves of what puts and gets have used in any order, every entry of it is whole.
+func TestTrimLeavesWholeEntries(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir := t.TempDir()
+		c := open(t, dir)
+		from := tree(t, nil)
+		for range rapid.IntRange(1, 12).Draw(rt, "uses") {
+			key := keyOf(rapid.SampledFrom([]string{"k", "l", "m", "n"}).Draw(rt, "key"))
+			if rapid.Bool().Draw(rt, "get") {
+				_, _, err := c.Get(t.Context(), key, t.TempDir())
+				must(t, err)
+				continue
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				must(t, os.WriteFile(filepath.Join(from, name), bytes.Repeat([]byte{byte(rapid.IntRange(0, 4).Draw(rt, "content"))}, 100), 0o644))
+			}
+			must(t, c.Put(key, from, []string{"a", "b", "c"}, nil))
+		}
+		_, err := c.Trim(int64(100*rapid.IntRange(1, 6).Draw(rt, "most")), 0)
+		must(t, err)
+		must(t, files(filepath.Join(dir, "entries"), func(path string, _ fs.FileInfo) { mustGet(t, c, filepath.Base(path), t.TempDir()) }))
+	})
+}
+
+// An entry of which something was trimmed is a miss like one that is not there.
+func TestTrimmedObject(t *testing.T) {
+	c := open(t, t.TempDir())
+	from := tree(t, map[string]string{"bench": "program"})
+	must(t, c.Put(keyOf("k"), from, []string{"bench"}, nil))
+	must(t, os.Remove(c.objectPath(keyOf("program"))))
+	into := tree(t, map[string]string{"bench": "mine"})
+	before := list(t, into)
+	mustMiss(t, c, keyOf("k"), into)
+	if after := list(t, into); after != before || c.damaged.Load() != 0 {
+		t.Errorf("%d damaged, and the folder holds\n%s", c.damaged.Load(), after)
+	}
+	must(t, c.Put(keyOf("k"), from, []string{"bench"}, nil))
+	mustGet(t, c, keyOf("k"), into)
 }
 
 func TestUnwritable(t *testing.T) {

@@ -3,7 +3,6 @@
 // A key is the identity of a build's inputs: a digest that the caller computes from what
 // the build reads (sources, command, tool chain).
 //
-//	lock                shared by readers and writers, exclusive for Trim
 //	entries/ab/abcd...  one manifest per key: the files, their modes and digests
 //	objects/12/1234...  file contents by SHA-256, each stored once
 //	tmp/                files being written
@@ -14,6 +13,6 @@
 // entry that is damaged in any way is a miss, and is removed.
 //
 // A [Cache] is a directory. It must not know how a build is made or what is in it.
-// Processes may share a cache; the lock file keeps Trim from removing an object that a
-// manifest about to be written needs.
+// Processes may share a cache without a lock: [Cache.Trim] removes the least recently used
+// files, and an entry of which it has removed something is a miss.
 package cache

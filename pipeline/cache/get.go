@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/pipeline/folder"
-	"golang.org/x/sys/unix"
 )
+
+// errTrimmed marks an entry that is not there, or not all of it any more.
+var errTrimmed = errors.New("trimmed")
 
 // errDamaged marks an entry that cannot be restored as it was stored.
 var errDamaged = errors.New("damaged entry")
@@ -25,45 +27,38 @@ var errDamaged = errors.New("damaged entry")
 // before the present nor before that of any file in intoDir, so that make takes them
 // for newer than the sources. No other call may work in intoDir meanwhile.
 //
-// A damaged entry is a miss; intoDir is then left as it was. An error means that
+// A damaged entry is a miss; intoDir is then left as it was, unless the entry is trimmed at this very moment. An error means that
 // intoDir cannot be written or the cache cannot be read; then nothing that the outputs
 // name is there.
 func (c *Cache) Get(ctx context.Context, key, intoDir string) (meta map[string]string, ok bool, err error) {
 	if err := checkKey(key); err != nil {
 		return nil, false, err
 	}
-	unlock, err := c.lock(unix.LOCK_SH)
-	if err != nil {
-		return nil, false, err
-	}
-	defer unlock()
 	m, err := c.load(key)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if errors.Is(err, errManifest) || errors.Is(err, errDamaged) {
-		c.damaged.Add(1)
-		os.Remove(c.entryPath(key))
-		return nil, false, nil
-	}
 	if err == nil {
 		err = c.restore(ctx, m, intoDir)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errTrimmed):
+		return nil, false, nil
+	case errors.Is(err, errManifest), errors.Is(err, errDamaged):
+		c.damaged.Add(1)
+		os.Remove(c.entryPath(key))
+		return nil, false, nil
+	case err != nil:
 		return nil, false, fmt.Errorf("restore the build %.12s: %w", key, err)
 	}
-	now := time.Now()
-	os.Chtimes(c.entryPath(key), now, now) // the last use; in a cache that is read-only it stays
 	return m.Meta, true, nil
 }
 
-// load reads the manifest of key and verifies every object that it names. A missing one gives fs.ErrNotExist, a
-// damaged one errManifest, a damaged object errDamaged.
+// load reads the manifest of key and verifies every object that it names. What is missing gives errTrimmed, a damaged
+// manifest errManifest, a damaged object errDamaged.
 func (c *Cache) load(key string) (*manifest, error) {
 	data, err := os.ReadFile(c.entryPath(key))
 	if err != nil {
-		return nil, err
+		return nil, trimmed(err)
 	}
+	used(time.Now(), c.entryPath(key)) // before its objects are, see trim
 	m, err := decode(data, key)
 	if err != nil {
 		return nil, err
@@ -72,6 +67,7 @@ func (c *Cache) load(key string) (*manifest, error) {
 		if it.Type != typeFile {
 			continue
 		}
+		used(time.Now(), c.objectPath(it.SHA256))
 		if err := c.verify(it); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", it.Path, errDamaged, err)
 		}
@@ -83,11 +79,8 @@ func (c *Cache) load(key string) (*manifest, error) {
 func (c *Cache) verify(it item) error {
 	object := c.objectPath(it.SHA256)
 	f, err := os.Open(object)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("an object is missing") // the entry is there
-	}
 	if err != nil {
-		return err
+		return trimmed(err)
 	}
 	defer f.Close()
 	h := sha256.New()
@@ -100,6 +93,14 @@ func (c *Cache) verify(it item) error {
 		return errors.New("an object does not match its digest")
 	}
 	return nil
+}
+
+// trimmed is err, or errTrimmed where a file of the cache is not there.
+func trimmed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errTrimmed
+	}
+	return err
 }
 
 // restore puts the items of a build in the place of what its outputs name now.
@@ -177,7 +178,7 @@ func (c *Cache) place(ctx context.Context, into *folder.Folder, items []item, st
 func (c *Cache) write(ctx context.Context, into *folder.Folder, it item, stamp time.Time) error {
 	object, err := os.Open(c.objectPath(it.SHA256))
 	if err != nil {
-		return err
+		return trimmed(err)
 	}
 	defer object.Close()
 	if _, err := into.Write(ctx, it.Path, folder.File{Perm: it.Mode, Time: stamp, Content: object}); err != nil {

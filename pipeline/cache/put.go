@@ -1,11 +1,9 @@
 package cache
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -36,18 +34,15 @@ func (c *Cache) Put(key, fromDir string, outputs []string, meta map[string]strin
 		return fmt.Errorf("cache the build %.12s: %w", key, err)
 	}
 	defer root.Close()
-	unlock, err := c.lock(unix.LOCK_SH)
-	if err != nil {
-		return err
-	}
-	defer unlock()
+	start := time.Now()
 	m, err := c.collect(root, key, outputs, meta)
 	if err != nil {
 		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
 	}
 	data, err := m.encode()
 	if err == nil {
-		err = c.writeFile(c.entryPath(key), data)
+		_, _, err = c.store(bytes.NewReader(data), func(string) string { return c.entryPath(key) })
+		used(start, c.entryPath(key)) // before its objects were, see trim
 	}
 	if err != nil {
 		return fmt.Errorf("cache the build %.12s: %w%s", key, err, hintFor(err))
@@ -243,34 +238,10 @@ func (k *collector) file(path string) error {
 	if k.room -= fi.Size(); k.room < 0 {
 		return fmt.Errorf("it takes more than half of what is free: %w", unix.ENOSPC)
 	}
-	sum, size, err := k.cache.putObject(f)
+	sum, size, err := k.cache.store(f, k.cache.objectPath)
 	if err != nil {
 		return fmt.Errorf("store %s: %w", path, err)
 	}
 	k.items = append(k.items, item{Path: path, Type: typeFile, Mode: fi.Mode().Perm(), Size: size, SHA256: sum})
 	return nil
-}
-
-// putObject stores what r holds. Objects are not synced: after a power failure a
-// torn one does not match its digest, and that is a miss.
-func (c *Cache) putObject(r io.Reader) (sum string, size int64, err error) {
-	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "o-*")
-	if err != nil {
-		return "", 0, err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed
-	h := sha256.New()
-	size, err = io.Copy(io.MultiWriter(f, h), r)
-	if err := errors.Join(err, f.Chmod(0o444), f.Close()); err != nil {
-		return "", 0, err
-	}
-	sum = hex.EncodeToString(h.Sum(nil))
-	path := c.objectPath(sum)
-	if fi, err := os.Stat(path); err == nil && fi.Size() == size {
-		return sum, size, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return "", 0, err
-	}
-	return sum, size, os.Rename(f.Name(), path)
 }
