@@ -211,12 +211,13 @@ func TestTorchEndings(t *testing.T) {
 	}
 }
 
-// What is missing is a fact of the launch, not trouble of the machine that another try may not have.
+// What is missing is a fact of the launch, not trouble of the machine that another try may not have. Its output has the
+// paths of the repository, and not those of the export.
 func TestMissingModuleIsNotTriedAgain(t *testing.T) {
 	const program = "import os\nos.write(1, b'\\x1b[31mhere\\x1b[0m\\n')\nimport no_such_module_here\n"
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.py", program)})
 	o := b.test(0, bisect.EndGood)
-	if o.Class != bisect.Wrong || len(o.Repeated) > 0 || !strings.HasPrefix(o.Tail, "here\n") || !strings.Contains(o.Why, "No module named 'no_such_module_here'") {
+	if o.Class != bisect.Wrong || len(o.Repeated) > 0 || !strings.HasPrefix(o.Tail, "here\n") || !strings.Contains(o.Tail, `File "bench.py", line 3`) || !strings.Contains(o.Why, "No module named 'no_such_module_here'") {
 		t.Errorf("%s, %+v", o.Describe(), o)
 	}
 	b = newBench(t, kernels.Plan{Run: []string{"sh", "bench.sh"}}, trial.Limits{Run: time.Minute}, []fixtures.Change{fixtures.Write("bench.sh", "echo x >>\"$BENCH_LOG\"\necho 'RuntimeError: No CUDA GPUs are available'\nexit 1\n")})

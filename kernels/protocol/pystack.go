@@ -164,9 +164,10 @@ func (f frame) library() bool {
 	return false
 }
 
+// String names a file by its path in the repository, and one elsewhere by its name.
 func (f frame) String() string {
 	name := f.file
-	if i := strings.LastIndexAny(name, `/\`); i >= 0 && !strings.HasPrefix(name, "<") {
+	if i := strings.LastIndexAny(name, `/\`); i >= 0 && !strings.HasPrefix(name, "<") && (path.IsAbs(name) || len(name) > MaxWhere/2) {
 		name = name[i+1:]
 	}
 	return Plain(name, MaxWhere/2) + ":" + f.line + " in " + Plain(f.function, MaxWhere/2)

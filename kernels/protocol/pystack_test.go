@@ -72,6 +72,7 @@ func TestPythonStack(t *testing.T) {
 	for name, c := range map[string]struct {
 		output, want string
 	}{
+		"in the repository":   {strings.ReplaceAll(aborted, "/home/u/r/", "kernels/"), "kernels/submission.py:12 in custom_kernel"},
 		"current thread":      {aborted, "submission.py:12 in custom_kernel"},
 		"main thread is last": {strings.Replace(aborted, "Current thread", "Thread", 1), "submission.py:12 in custom_kernel"},
 		"a current thread without Python": {strings.Replace(aborted, "Current thread 0x00007f78d8c49b80 (most recent call first):",

@@ -205,7 +205,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		b.Lost = p.lost(w, p.Plan.Build[0])
 		return b, err
 	}
-	res.Tail = protocol.Unescape(res.Tail)
+	res.Tail = ownPaths(w, protocol.Unescape(res.Tail))
 	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutputs(w.Dir, p.Plan.Outputs)}
 	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
 	w.Contents.Made = !ended.failed()

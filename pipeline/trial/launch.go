@@ -196,7 +196,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 		run.Lost = p.lost(w, spec.Argv...)
 		return run, err
 	}
-	run.Last.Tail = protocol.Unescape(run.Last.Tail)
+	run.Last.Tail = ownPaths(w, protocol.Unescape(run.Last.Tail))
 	x.finish(run.Last)
 	e := x.ended(run.Last)
 	run.Outcome = x.measured(classify(e), run.Last)

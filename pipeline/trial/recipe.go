@@ -12,6 +12,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -199,6 +200,11 @@ func (p Recipe) writeFiles(ctx context.Context, w *workspace.Workspace, c bisect
 // withoutDir is the first line of an error, with paths relative to the export.
 func withoutDir(w *workspace.Workspace, err error) string {
 	return strings.ReplaceAll(firstLine(err.Error()), w.Dir+"/", "")
+}
+
+// ownPaths is what a program printed with the paths of the repository, as its user knows them, for those of the export.
+func ownPaths(w *workspace.Workspace, printed []byte) []byte {
+	return bytes.ReplaceAll(printed, []byte(w.Dir+"/"), nil)
 }
 
 func firstLine(s string) string {
