@@ -21,8 +21,9 @@ func gateCommand() *cli.Command {
 			"Without --base: the target branch that GITHUB_BASE_REF or CI_MERGE_REQUEST_TARGET_BRANCH_NAME names,\n" +
 			"else origin/HEAD, origin/main, origin/master, main, master. Without -- COMMAND, kbisect.toml in the\n" +
 			"work tree says how to build and run.\n\n" +
-			"--accept REASON records what is worse in " + config.AcceptedName + ", to be committed with the change; it lets this\n" +
-			"branch pass, up to the limit written there, and no later one.\n\n" +
+			"--accept REASON records what the last gate of HEAD found worse, or measures it where there was none, in\n" +
+			config.AcceptedName + ", to be committed with the change; it lets this branch pass, up to the limit written\n" +
+			"there (the upper end of the interval), and no later one.\n\n" +
 			"Where GITHUB_ACTIONS is set: a step summary, one annotation, and the outputs result (error where the gate ends in 2 or 5), ratio and culprit.\n\n" +
 			"Exit codes: 0 pass, 1 regression, 2 usage, 3 cannot tell, 5 machine problem, 130 interrupted.",
 		OnUsageError:    func(c *cli.Context, err error, sub bool) error { return toldError(c, usageError(c, err, sub)) },

@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,12 +15,12 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -127,8 +128,8 @@ func (x *request) checkAccept(o Options, repo *source.Repo) error {
 
 // accept records every regression of a gate in the file of the work tree, and changes its result accordingly: to a
 // pass, or to "cannot tell" where other numbers are undecided.
-func accept(t *session.Session, x request, got compare.Result, doc *report.Gate) error {
-	if got.ByClass {
+func accept(x request, doc *report.Gate) error {
+	if doc.Failure != nil {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: HEAD fails, so there is no number to accept")
 		return nil
 	}
@@ -137,11 +138,11 @@ func accept(t *session.Session, x request, got compare.Result, doc *report.Gate)
 		commit = doc.Culprit.Commit
 	}
 	var fresh []config.Acceptance
-	for i, k := range got.Contrasts {
-		if k.Answer != compare.Worse {
+	for i, c := range doc.Contrasts {
+		if c.Result != report.GateRegression {
 			continue
 		}
-		fresh = append(fresh, config.Acceptance{Metric: k.Metric.Name, Case: k.Case, Limit: acceptedLimit(k), Commit: commit, Reason: words.Printable(x.reason)})
+		fresh = append(fresh, config.Acceptance{Metric: c.Metric, Case: report.Text(c.Case), Limit: acceptedLimit(c), Commit: commit, Reason: words.Printable(x.reason)})
 		doc.Contrasts[i].Result = report.GateAccepted
 	}
 	if err := appendAccepted(x.accepted.path, fresh); err != nil {
@@ -159,16 +160,63 @@ func accept(t *session.Session, x request, got compare.Result, doc *report.Gate)
 	return nil
 }
 
-// acceptedLimit is the ratio up to which a regression is accepted: the far end of its interval, so that repeating
-// the gate on the same commit does not fail by chance. It is rounded away from 1 to three digits. Where the interval
-// is open, it is the ratio itself.
-func acceptedLimit(k compare.Contrast) float64 {
-	limit, round := k.Bound.High, math.Ceil
-	if k.Metric.Higher {
-		limit, round = k.Bound.Low, math.Floor
+// measured is the newest gate of the same commits by the same commands that found a regression: what --accept is about.
+// nil: there is none, or it does not say which commit it was and that is asked.
+func (x *request) measured(repo *source.Repo, p *policy.Policy) (*report.Gate, error) {
+	const lookBack = 100 // sessions
+	st, err := session.StoreOf(repo)
+	if st == nil || err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	all, err := st.Sessions(lookBack)
+	if err != nil {
+		return nil, exit.With(exit.Machine, err)
+	}
+	for _, s := range all {
+		var past policy.Policy
+		if s.Axis != Kind || s.Good != x.base || s.Bad != x.head || json.Unmarshal(s.Config, &past) != nil || past.Compares() != p.Compares() {
+			continue
+		}
+		var d report.Gate
+		if s.Status != report.GateRegression || json.Unmarshal(s.Finding, &d) != nil || d.Failure != nil || x.bisect && d.Culprit == nil {
+			return nil, nil // a newer gate counts, whatever it found
+		}
+		d.Warnings = append(d.Warnings, "accepted as measured in session "+s.ID+"; nothing was launched")
+		return &d, nil
+	}
+	return nil, nil
+}
+
+// acceptMeasured accepts what an earlier gate has measured, and launches nothing; ok is false where there is none.
+func (x *request) acceptMeasured(e session.Env, repo *source.Repo, p *policy.Policy, written *bool) (ok bool, err error) {
+	if x.reason == "" {
+		return false, nil
+	}
+	doc, err := x.measured(repo, p)
+	if doc == nil || err != nil {
+		return false, err
+	}
+	if err := accept(*x, doc); err != nil {
+		return true, err
+	}
+	doc.ExitCode, doc.Verdict, *written = x.exitCode(doc.Result), doc.Sentence(""), true
+	if err := x.show(e, p, doc); err != nil || doc.ExitCode == exit.OK {
+		return true, err
+	}
+	return true, exit.With(doc.ExitCode, nil)
+}
+
+// acceptedLimit is the ratio up to which a regression is accepted: the far end of its interval, so that measuring the
+// same commit again, as the CI will, does not fail by chance. It is rounded away from 1 to three digits. Where the
+// interval is open, it is the ratio itself.
+func acceptedLimit(c report.Contrast) float64 {
+	limit, round := float64(c.Bound.High), math.Ceil
+	if c.Higher {
+		limit, round = float64(c.Bound.Low), math.Floor
 	}
 	if math.IsInf(limit, 0) || math.IsNaN(limit) || limit <= 0 {
-		limit = k.Bound.Value
+		limit = float64(c.Bound.Value)
 	}
 	return cmp.Or(round(limit*1000)/1000, limit) // a rate that has all but vanished would round to nothing
 }

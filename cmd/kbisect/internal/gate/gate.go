@@ -73,6 +73,9 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 			*written = err == nil
 			return nil, x.pass(e, repo, p, why, err)
 		}
+		if ok, err := x.acceptMeasured(e, repo, p, written); ok || err != nil {
+			return nil, err
+		}
 		p.Warnings = append(p.Warnings, x.warnings...)
 		session.WarnUncommitted(ctx, repo, p, "HEAD")
 		return p, nil
@@ -152,9 +155,14 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 		},
 	}
 	doc.Verdict = doc.Sentence("")
+	return x.show(e, p, &doc)
+}
+
+// show writes and prints the document of a gate that launched nothing.
+func (x *request) show(e session.Env, p *policy.Policy, doc *report.Gate) error {
 	l := report.Ledger{Call: report.NewCall(os.Args, os.Args), Setup: report.Setup{Command: p.Plan.Run}}
-	report.Complete(&doc, l)
-	return cmp.Or(x.files.write(&doc, l, t.Display, e.Version), e.Output.Print(&doc, l))
+	report.Complete(doc, l)
+	return cmp.Or(x.files.write(doc, l, e.Display, e.Version), e.Output.Print(doc, l))
 }
 
 // experiment is the comparison that a gate rests on.
@@ -191,7 +199,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 	doc := reportOf(t, x, got, cmp.Or(result, resultOf(got.Answer)), err)
 	doc.Culprit, doc.Search = culprit, search
 	if doc.Result == report.GateRegression && x.reason != "" {
-		if err := accept(t, x, got, &doc); err != nil {
+		if err := accept(x, &doc); err != nil {
 			return t.Fail(err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -114,8 +113,8 @@ func TestAccepted(t *testing.T) {
 			t.Errorf("%+v: %v", x, got)
 		}
 	}
-	higher := compare.Contrast{Metric: metric.Metric{Higher: true}, Bound: compare.Interval{Value: 0.9, Low: 0.8876, High: 0.91}}
-	lower := compare.Contrast{Bound: compare.Interval{Value: 1.1, Low: 1.09, High: 1.1011}}
+	higher := report.Contrast{Higher: true, Bound: report.Estimate{Value: 0.9, Low: 0.8876, High: 0.91}}
+	lower := report.Contrast{Bound: report.Estimate{Value: 1.1, Low: 1.09, High: 1.1011}}
 	if acceptedLimit(higher) != 0.887 || acceptedLimit(lower) != 1.102 {
 		t.Error(acceptedLimit(higher), acceptedLimit(lower))
 	}

@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
@@ -317,18 +316,45 @@ func TestFullStepSummary(t *testing.T) {
 	}
 }
 
+// --accept is about what the gate before it measured: nothing is launched, and what is recorded lets the next gate pass.
+func TestAcceptTakesWhatWasMeasured(t *testing.T) {
+	launched := 0
+	slow := slowFrom("a")
+	b := newBranch(t, []string{"a"}, func(n string, nth int) (bisect.Outcome, error) {
+		launched++
+		return slow(n, nth)
+	})
+	first, code := b.run(t)
+	if code != exit.Regression || launched == 0 {
+		t.Fatalf("exit %d, %d launches", code, launched)
+	}
+	before := launched
+	b.options.Accept, b.options.Accepts = "it is meant", true
+	doc, code := b.run(t)
+	if code != exit.OK || launched != before || doc.Result != report.GatePass || *doc.Session != *first.Session {
+		t.Fatalf("exit %d, %d launches, %+v", code, launched-before, doc)
+	}
+	if doc.Contrasts[0].Bound != first.Contrasts[0].Bound || len(doc.Accepted) == 0 || doc.Accepted[0].Limit < float64(first.Contrasts[0].Bound.Value) {
+		t.Errorf("%+v of %+v", doc.Accepted, first.Contrasts)
+	}
+	b.options.Accept, b.options.Accepts = "", false
+	if doc, code = b.run(t); code != exit.OK || launched == before {
+		t.Errorf("the next gate: exit %d, %d launches, %+v", code, launched-before, doc)
+	}
+}
+
 // What is recorded as accepted lets the same measurement pass, is no more generous than a thousandth, and can be read.
 func TestAcceptedLimitAllowsWhatItIsOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		higher := rapid.Bool().Draw(t, "higher")
 		value := math.Exp(rapid.Float64Range(-9, 9).Draw(t, "log"))
-		k := compare.Contrast{Metric: metric.Metric{Name: "m", Higher: higher}, Bound: compare.Interval{Value: value, Low: value * 0.9, High: value * 1.1}}
+		k := report.Contrast{Higher: higher, Bound: report.Estimate{Value: report.Number(value), Low: report.Number(value * 0.9), High: report.Number(value * 1.1)}}
 		if rapid.Bool().Draw(t, "open") {
-			k.Bound.Low, k.Bound.High = 0, math.Inf(1)
+			k.Bound.Low, k.Bound.High = 0, report.Number(math.Inf(1))
 		}
 		limit := acceptedLimit(k)
 		a := &acceptances{list: []config.Acceptance{{Metric: "m", Limit: limit}}, seen: make([]bool, 1)}
-		if !a.allows(k.Metric, "", value) {
+		if !a.allows(metric.Metric{Name: "m", Higher: higher}, "", value) {
 			t.Fatalf("%v, higher %v: %v does not allow it", k.Bound, higher, limit)
 		}
 		if far := max(math.Abs(limit-value*0.9), math.Abs(limit-value*1.1)); far > 0.2*value+0.0011 {
