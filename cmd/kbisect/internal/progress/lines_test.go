@@ -27,14 +27,14 @@ func TestLines(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		p.Launched(2, 6, "launch 2 ok")
-		said("launch 2 ok | 2 of 6, 10s elapsed, about 20s to go")
+		said("launch 2 ok | 2 of 6, 33 % done, 10s elapsed, about 20s to go")
 		p.Launched(6, 6, "launch 6 ok")
 		said("launch 6 ok | 6 of 6, 10s elapsed")
 		p.Launched(3, 0, "pair 3")
 		said("pair 3")
 
 		p.BeginSets(1, 4, "flags")
-		said("1 flag, 4 changes that can be on or off")
+		said("1 flag to search, as 4 changes")
 		if got := p.Far(); got != "10s elapsed" {
 			t.Errorf("nothing is expected yet: %s", got)
 		}
@@ -42,14 +42,25 @@ func TestLines(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		p.Remaining(sets.Progress{Made: 5, Spent: 10, Tests: 4, Seconds: 20}, 1)
 		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Fail, Seconds: 2.5}}, func(sets.Set) string { return "fp8=on\x1b[2J" })
-		said("search    fail       2.50 s  fp8=on [2J | 50 % done, 20s elapsed, about 20s to go")
+		said("search    fail       2.50 s  fp8=on [2J | 20s elapsed") // what is left was said ten seconds ago
 		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Unjudged}, Inferred: true}, func(sets.Set) string { return "x" })
-		said("search    no verdict inferred  x | 50 % done, 20s elapsed, about 20s to go")
+		said("search    no verdict inferred  x | 20s elapsed")
+		time.Sleep(silence)
+		p.Remaining(sets.Progress{Made: 9, Spent: 80, Tests: 4, Seconds: 300}, 1)
+		p.Remaining(sets.Progress{Made: 9, Spent: 80, Tests: 4, Seconds: 20}, 1)
+		p.Remaining(sets.Progress{Made: 9, Spent: 80, Tests: 4, Seconds: 300}, 1)
+		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Pass, Seconds: 2.5}}, func(sets.Set) string { return "y" })
+		said("search    pass       2.50 s  y | 80 % done, 1m20s elapsed, about 20s to go") // and it only falls
+
+		for i := range 4 { // the same again is counted
+			p.Test(sets.Test{Request: sets.Request{Purpose: sets.Verifying}, Result: sets.Result{Answer: []sets.Answer{sets.Pass, sets.Fail}[i/3]}}, func(sets.Set) string { return "x" })
+		}
+		said("confirm   pass       0.00 s  x | 1m20s elapsed\nconfirm   2 tests: 2 pass, 0 fail | 1m20s elapsed\nconfirm   fail       0.00 s  x | 1m20s elapsed")
 
 		p.BeginPart()
 		time.Sleep(8 * time.Second)
 		p.Ranked("fp8=on", 4, 12)
-		said("ranking   fp8=on | launch 4, about 12 more, 33 % done, 28s elapsed, about 56s to go")
+		said("ranking   fp8=on | launch 4, about 12 more, 1m28s elapsed")
 		p.End() // without a terminal there is no bar to remove
 		p.Say("after")
 		said("after")

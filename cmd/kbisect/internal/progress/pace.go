@@ -11,7 +11,7 @@ type pace struct {
 	far   stretch       // how far the work was when that was said last
 	shown float64       // the share that the bar has shown; it never falls within a part of the work
 	toGo  time.Time     // when a search expects to end; zero: not known
-	least time.Duration // that was said to go, of a search that only falls; 0: none was
+	least time.Duration // that was said to go, which only falls within a part of the work; 0: none was
 	done  float64       // share, of a search that says it; 0: none does
 
 	matter int // commits that can be the culprit, at the start
@@ -71,9 +71,6 @@ func (p *pace) now() float64 {
 // candidates took so far; 0: not known.
 func (p *pace) expected() time.Duration {
 	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
-		if p.done == 0 {
-			return left
-		}
 		if p.least == 0 || left < p.least {
 			p.least = left
 		}

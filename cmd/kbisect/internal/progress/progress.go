@@ -41,12 +41,14 @@ type Display struct {
 	device   float64 // seconds of these
 	price    float64 // of a device hour; 0: not known
 	proof    proof
+	verified map[string]bool // verifying tests that were printed, where there is no bar: the same again are counted
 
 	Ends     map[bisect.Purpose]string // names of the two ends
 	begunEnd string                    // the end whose start was printed last
 	part     time.Time                 // when a ranking began, or when a search over sets had tested its ends
 	ended    *sets.Progress            // what that search expected then
 	told     time.Time                 // when the last line was printed
+	foretold time.Time                 // when a line last said how much is left
 }
 
 // proof is the launches that verify an answer: on a terminal they are counted rather than listed.
@@ -64,12 +66,17 @@ type doing struct {
 	since           time.Time
 }
 
-// silence is how long a search may go on without printing a line.
+// silence is how long a search may go on without printing a line, and lines without saying how much is left: said
+// more often, a forecast seems to jump.
 const silence = time.Minute
+
+// settled is how long a search goes on before a line says how much is left: the first launches, with their builds, tell
+// little of those to come.
+const settled = 10 * time.Second
 
 // New returns a display on w, with a bar if w is a terminal.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
+	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now(), verified: map[string]bool{}}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	if !p.Quiet {
 		draw(p)
@@ -152,7 +159,7 @@ func (p *Display) Activity(a pipeline.Activity) {
 	p.mu.Lock()
 	what, candidate := a.Doing, a.Request.Candidate.Brief()
 	if a.Limit > 0 {
-		what += fmt.Sprintf(" (limit %v)", a.Limit)
+		what += fmt.Sprintf(" (limit %s)", words.Limit(a.Limit.Seconds()))
 	}
 	now := candidate + ": " + what
 	if p.now == nil {
@@ -264,10 +271,10 @@ func (p *Display) Step(s bisect.Step) {
 		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	}
 	if s.Role == "search" {
-		line += fmt.Sprintf(" | %d left, %.0f %% done, %s elapsed", s.Remaining, 100*share, wording.Span(time.Since(p.pace.began)))
-		if eta > 0 && s.Remaining > 1 {
-			line += fmt.Sprintf(", about %s to go", wording.Span(eta))
+		if s.Remaining == 1 {
+			eta = 0
 		}
+		line += fmt.Sprintf(" | %d left, %s", s.Remaining, far(p, share, eta))
 	}
 	p.Say(line)
 }
@@ -277,15 +284,25 @@ func (p *Display) Launched(n, most int, line string) {
 	if most > 0 {
 		elapsed := time.Since(p.pace.began)
 		rest := elapsed / time.Duration(n) * time.Duration(most-n)
-		line += fmt.Sprintf(" | %d of %d, %s elapsed", n, most, wording.Span(elapsed))
-		if n < most {
-			line += fmt.Sprintf(", about %s to go", wording.Span(rest))
-		}
+		line += fmt.Sprintf(" | %d of %d, %s", n, most, far(p, float64(n)/float64(most), rest))
 		p.mu.Lock()
 		p.pace.reach(float64(n)/float64(most), float64(most-n), rest)
 		p.mu.Unlock()
 	}
 	p.Say(line)
+}
+
+// far is how long the work has taken and, now and then where no bar shows it, how much is done and left; eta is 0 where
+// that is not known.
+func far(p *Display, share float64, eta time.Duration) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := wording.Span(time.Since(p.pace.began)) + " elapsed"
+	if eta <= 0 || p.area.drawn() || time.Since(p.pace.began) < settled || !p.foretold.IsZero() && time.Since(p.foretold) < silence {
+		return text
+	}
+	p.foretold = time.Now()
+	return fmt.Sprintf("%.0f %% done, %s, about %s to go", 100*share, text, wording.Span(eta))
 }
 
 // Say prints a line above the live area.

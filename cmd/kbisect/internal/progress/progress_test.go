@@ -19,7 +19,7 @@ import (
 // has been for a while.
 func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	var said bytes.Buffer
-	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
+	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now().Add(-settled)}, last: time.Now(), told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
 	b := search.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
@@ -215,7 +215,7 @@ func TestProgressOfSlots(t *testing.T) {
 	for slot, commit := range []string{"aaaa", "bbbb"} {
 		p.Activity(pipeline.Activity{Request: bisect.Request{Candidate: bisect.Candidate{Commit: commit}}, Doing: "load", Limit: time.Minute, Slot: slot})
 	}
-	if s := p.running(); !strings.HasPrefix(s, "  load (limit 1m0s), ") || !strings.Contains(s, ": aaaa | load (limit 1m0s), ") || !strings.HasSuffix(s, ": bbbb") {
+	if s := p.running(); !strings.HasPrefix(s, "  load (limit 60 s), ") || !strings.Contains(s, ": aaaa | load (limit 60 s), ") || !strings.HasSuffix(s, ": bbbb") {
 		t.Error(s)
 	}
 	p.Idle(0)

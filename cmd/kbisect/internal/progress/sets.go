@@ -14,7 +14,11 @@ import (
 // BeginSets starts a search over n things called what, which are atoms changes.
 func (p *Display) BeginSets(n, atoms int, what string) {
 	p.BeginPart()
-	p.Say(fmt.Sprintf("%s, %s that can be on or off", wording.Counted(n, strings.TrimSuffix(what, "s")), wording.Counted(atoms, "change")))
+	line := wording.Counted(n, strings.TrimSuffix(what, "s")) + " to search"
+	if atoms != n {
+		line += ", as " + wording.Counted(atoms, "change")
+	}
+	p.Say(line)
 }
 
 // BeginPart starts a part of the work that says itself what it expects.
@@ -23,11 +27,11 @@ func (p *Display) BeginPart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace = pace{began: p.pace.began, matter: p.pace.matter, proofs: p.pace.proofs, tested: p.pace.tested, spent: p.pace.spent}
-	p.part, p.ended, p.proof = time.Now(), nil, proof{}
+	p.part, p.ended, p.proof, p.verified = time.Now(), nil, proof{}, map[string]bool{}
 }
 
-// Test shows the test of a set, or an answer that follows from others. Those that verify an answer are counted below the
-// bar, where there is one.
+// Test shows the test of a set, or an answer that follows from others. Those that verify an answer are counted: below the
+// bar, where there is one, else in a line behind the first of a set.
 func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	how := fmt.Sprintf("%.2f s", t.Seconds)
 	if t.Inferred {
@@ -35,7 +39,12 @@ func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	}
 	p.mu.Lock()
 	p.Steps++
-	fold := t.Purpose == sets.Verifying && !t.Inferred && !p.Verbose && p.area.drawn()
+	set := words(t.Set)
+	key := string(t.Answer) + " " + set
+	fold := t.Purpose == sets.Verifying && !t.Inferred && !p.Verbose && (p.area.drawn() || p.verified[key])
+	if t.Purpose == sets.Verifying {
+		p.verified[key] = true
+	}
 	if fold {
 		p.proof.made++
 		if t.Answer == sets.Fail {
@@ -51,7 +60,7 @@ func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	if t.Answer == sets.Unjudged {
 		answer = "no verdict"
 	}
-	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", purpose(t.Purpose), answer, how, words(t.Set), p.Far()))
+	p.Say(fmt.Sprintf("%-9s %-10s %s  %s | %s", purpose(t.Purpose), answer, how, set, p.Far()))
 }
 
 // purpose is what a test is for, in a word.
@@ -76,13 +85,9 @@ func (p *Display) confirmed() {
 // Far is how far a search is that says what it expects.
 func (p *Display) Far() string {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	spent := time.Since(p.pace.began)
-	text := wording.Span(spent) + " elapsed"
-	if eta := p.pace.expected(); eta > 0 {
-		text = fmt.Sprintf("%.0f %% done, %s, about %s to go", 100*float64(spent)/float64(spent+eta), text, wording.Span(eta))
-	}
-	return text
+	spent, eta := time.Since(p.pace.began), p.pace.expected()
+	p.mu.Unlock()
+	return far(p, float64(spent)/float64(spent+eta), eta)
 }
 
 // Remaining takes what a search over sets expects, with so many trials at a time. To
