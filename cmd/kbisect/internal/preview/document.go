@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -25,8 +24,9 @@ type Document struct {
 	Session    string                 `json:"session"`
 	Result     string                 `json:"result"`
 	Verdict    string                 `json:"verdict"`
-	Hint       string                 `json:"hint"` // what to do where nothing can be searched for
-	Ends       []End                  `json:"ends"` // the good one, unless none is known, and the bad one
+	Hint       string                 `json:"hint"`     // what to do where nothing can be searched for
+	Ends       []End                  `json:"ends"`     // the good one, unless none is known, and the bad one
+	Recorded   bool                   `json:"recorded"` // the good one was named by nobody: it is the newest that was recorded as good
 	Command    []string               `json:"command"`
 	Build      []string               `json:"build"`
 	BuildLimit float64                `json:"build_limit_s"`
@@ -174,13 +174,20 @@ func (d *Document) print(out io.Writer) error {
 		if e.Build > 0 {
 			took = fmt.Sprintf("built in %s, %s", words.Quantity(e.Build, "s"), took)
 		}
-		fmt.Fprintf(w, "  %s\t%s  %s: %s; %s\n", side, wording.Short(e.Commit), e.Revision, words.Printable(e.Why), took)
+		name := e.Revision
+		if d.Recorded && i == 0 {
+			name = "newest recorded as good (kbisect baseline list)"
+		}
+		if name = strings.TrimPrefix(name, wording.Short(e.Commit)); name != "" {
+			name = "  " + name
+		}
+		fmt.Fprintf(w, "  %s\t%s%s: %s; %s\n", side, wording.Short(e.Commit), name, words.Printable(e.Why), took)
 	}
 	if len(d.Build) > 0 {
-		fmt.Fprintf(w, "  build\t%s (limit %s)\n", words.Printable(d.buildLine()), span(d.BuildLimit))
+		fmt.Fprintf(w, "  build\t%s (limit %s)\n", words.Printable(d.buildLine()), words.Limit(d.BuildLimit))
 	}
 	if len(d.Command) > 0 {
-		fmt.Fprintf(w, "  command\t%s (limit %s)\n", words.Printable(words.Shell(d.Command)), span(d.Limit))
+		fmt.Fprintf(w, "  command\t%s (limit %s)\n", words.Printable(words.Shell(d.Command)), words.Limit(d.Limit))
 	}
 	if phases := d.phases(); phases != "" {
 		fmt.Fprintf(w, "  phases\t%s\n", phases)
@@ -223,15 +230,6 @@ func (d *Document) print(out io.Writer) error {
 	return err
 }
 
-// span is a limit as people write it.
-func span(seconds float64) string {
-	text := wording.Span(time.Duration(seconds * float64(time.Second)))
-	if whole, ok := strings.CutSuffix(text, "m0s"); ok {
-		return whole + "m"
-	}
-	return text
-}
-
 // phases are those of a trial in their order, with their limits.
 func (d *Document) phases() string {
 	var all []string
@@ -241,7 +239,7 @@ func (d *Document) phases() string {
 		}
 		text := fmt.Sprintf("%s %s", p.Name, words.Quantity(float64(p.Seconds), "s"))
 		if p.Limit > 0 {
-			text += fmt.Sprintf(" (limit %s)", span(p.Limit))
+			text += fmt.Sprintf(" (limit %s)", words.Limit(p.Limit))
 		}
 		all = append(all, text)
 	}

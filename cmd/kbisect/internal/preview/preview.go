@@ -50,6 +50,7 @@ type preview struct {
 	session    *session.Session
 	candidates []bisect.Candidate // the good end, unless none is known, and the bad one
 	names      []string           // of these, as the user wrote them
+	recorded   bool               // the good end is one that was recorded, since the user named none
 	ended      [][]bisect.Outcome // their launches
 	commits    int                // in the range
 	matter     int                // of these, that change an input
@@ -69,7 +70,7 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 		t.Range = rng
 		x := preview{session: t, launches: launches}
 		if rng != nil {
-			x.candidates, x.names = []bisect.Candidate{{Commit: t.Policy.Good}}, []string{cmp.Or(e.Request.Good, t.Policy.Good)}
+			x.candidates, x.names, x.recorded = []bisect.Candidate{{Commit: t.Policy.Good}}, []string{named(e.Request.Good, t.Policy.Good)}, e.Request.Good == ""
 			x.commits = len(rng.Commits)
 			for _, c := range rng.Commits {
 				if !c.Neutral {
@@ -77,7 +78,7 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 				}
 			}
 		}
-		x.candidates, x.names = append(x.candidates, bisect.Candidate{Commit: t.Policy.Bad}), append(x.names, e.Request.Bad)
+		x.candidates, x.names = append(x.candidates, bisect.Candidate{Commit: t.Policy.Bad}), append(x.names, named(e.Request.Bad, t.Policy.Bad))
 		x.ended = make([][]bisect.Outcome, len(x.candidates))
 		return x.run(ctx, func(d *Document) error {
 			if asJSON {
@@ -86,6 +87,14 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 			return d.print(t.Output.Stdout)
 		})
 	})
+}
+
+// named is a revision as the user wrote it, short where that is the whole id of the commit or nothing.
+func named(revision, commit string) string {
+	if revision == "" || revision == commit {
+		return words.Short(commit)
+	}
+	return revision
 }
 
 // Once launches HEAD once and says what came of it, with the end of what it printed.
@@ -187,7 +196,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	t := x.session
 	d := &Document{
 		Schema: Schema, Session: t.Record.ID, Command: t.Policy.Plan.Run, Build: t.Policy.Plan.Build,
-		Ends: []End{}, Phases: []Phase{}, Metrics: []report.MetricSummary{}, Cases: []Case{}, Finds: []Outlook{}, Commits: x.commits, Matter: x.matter,
+		Ends: []End{}, Phases: []Phase{}, Metrics: []report.MetricSummary{}, Cases: []Case{}, Finds: []Outlook{}, Recorded: x.recorded, Commits: x.commits, Matter: x.matter,
 		GPUHour: t.Policy.GPUHour, Devices: append([]string{}, t.Devices.Names()...),
 	}
 	d.Result, d.Noise, d.Change = result, bisect.Unknown(), bisect.Unknown()
