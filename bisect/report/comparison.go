@@ -150,7 +150,8 @@ func With(result string, all []Contrast) []Contrast {
 	return out
 }
 
-// changed names what moved farthest of the contrasts with a result; "" where there are none.
+// changed names what moved of the contrasts with a result: a metric over all of its cases where it did, else what moved
+// farthest; "" where there are none.
 func (s Compared) changed(result string) string {
 	all := With(result, s.Contrasts)
 	switch len(all) {
@@ -159,7 +160,17 @@ func (s Compared) changed(result string) string {
 	case 1:
 		return words.Printable(all[0].Name()) + " " + all[0].Change(s.ErrorRate)
 	}
-	return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.Contrasts), words.Printable(all[0].Name()), all[0].Change(s.ErrorRate))
+	overall := func(c Contrast) bool { return c.Case == nil && c.AllCases }
+	lead := slices.IndexFunc(all, overall)
+	if lead < 0 {
+		return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.Contrasts), words.Printable(all[0].Name()), all[0].Change(s.ErrorRate))
+	}
+	singles, moved := slices.DeleteFunc(slices.Clone(s.Contrasts), overall), slices.DeleteFunc(slices.Clone(all), overall)
+	out := fmt.Sprintf("%s %s", words.Printable(all[lead].Name()), all[lead].Change(s.ErrorRate))
+	if len(moved) > 0 {
+		out += fmt.Sprintf("; %d of %s, most %s (%s)", len(moved), words.Count(len(singles), "case"), words.Printable(cmp.Or(Text(moved[0].Case), moved[0].Name())), words.Change(float64(moved[0].Bound.Value)))
+	}
+	return out
 }
 
 // between says within which bounds all contrasts with a result lie; "" where there are none.

@@ -14,6 +14,8 @@ import (
 )
 
 func TestSentence(t *testing.T) {
+	overall := samples.Contrast("regression", "", 1.14)
+	overall.AllCases = true
 	for _, x := range []struct {
 		doc  *report.Comparison
 		why  string
@@ -22,6 +24,8 @@ func TestSentence(t *testing.T) {
 		{samples.Comparison("regression", samples.Contrast("regression", "", 1.2)), "", "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better."},
 		{samples.Comparison("regression", samples.Contrast("no-difference", "n1", 1), samples.Contrast("regression", "n2", 1.1), samples.Contrast("regression", "n3", 1.3)), "",
 			"B is worse: 2 of 3 metrics, most of all time of n3 +30.0 % (99 % CI +28.0 to +32.0 %), lower is better."},
+		{samples.Comparison("regression", overall, samples.Contrast("no-difference", "n1", 1), samples.Contrast("regression", "n2", 1.3)), "",
+			"B is worse: time, all cases +14.0 % (99 % CI +12.0 to +16.0 %), lower is better; 1 of 2 cases, most n2 (+30.0 %)."},
 		{samples.Comparison("improvement", samples.Contrast("improvement", "", 0.8)), "", "B is better: time -20.0 % (99 % CI -22.0 to -18.0 %), lower is better."},
 		{samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1)), "", "No difference of 3 % or more: time changes by -2.00 to +2.00 %, lower is better."},
 		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05), samples.Contrast("cannot-tell", "n2", 1)), "",

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -51,6 +52,22 @@ func (e *Explanation) Rank(about *bisect.Effect) {
 	e.Summary = figures.Summary(e.Moved, e.Rows, about)
 }
 
+// Limiter is what bounds the occupancy of the kernel that moved most; "" where that is not known.
+func (e *Explanation) Limiter() string {
+	for _, m := range e.Moved {
+		for _, r := range e.Rows {
+			switch {
+			case r.Sort != figures.SortLimit || r.Kernel != m.Kernel || r.TextA == "" || r.TextB == "":
+			case r.TextA == r.TextB:
+				return r.TextB + ", on both sides"
+			default:
+				return fmt.Sprintf("%s (A: %s)", r.TextB, r.TextA)
+			}
+		}
+	}
+	return ""
+}
+
 // BuildEnd is a build that did not end well.
 type BuildEnd struct {
 	Side    string   `json:"side"` // A or B
@@ -69,7 +86,7 @@ const (
 // Table is what was seen of both sides, which are called a and b: the program, then each kernel.
 func (e *Explanation) Table(title, a, b string) Table {
 	t := Table{Title: title, Columns: []string{"about", "figure", a, b, "change"}, Rows: [][]string{}}
-	rows, left := e.shown()
+	rows, left, alone := e.shown()
 	for i, r := range rows {
 		t.Rows = append(t.Rows, []string{cmp.Or(figures.KernelName(r.Kernel), r.Group), r.Figure(), words.Cut(r.CellA(), cellMost), words.Cut(r.CellB(), cellMost), r.Change()})
 		t.Values = append(t.Values, [2]Number{r.A, r.B})
@@ -77,17 +94,20 @@ func (e *Explanation) Table(title, a, b string) Table {
 			t.Changed = append(t.Changed, i)
 		}
 	}
-	alone := func(what string, names []string) {
+	only := func(what string, names []string) {
 		for _, k := range names {
 			t.Changed = append(t.Changed, len(t.Rows))
 			t.Rows = append(t.Rows, []string{figures.KernelName(k), "kernel " + what, "", "", ""})
 		}
 	}
-	alone("added", e.Added)
-	alone("gone", e.Gone)
+	only("added", e.Added)
+	only("gone", e.Gone)
 	t.Notes = append(t.Notes, e.Summary)
 	if left > 0 {
 		t.Notes = append(t.Notes, "Not shown: "+words.Count(left, "more kernel")+".")
+	}
+	if alone > 0 {
+		t.Notes = append(t.Notes, "Not shown: "+words.Count(alone, "figure")+" that only one side has.")
 	}
 	for _, x := range e.Profilers {
 		t.Notes = append(t.Notes, "measured with "+x)
@@ -98,16 +118,20 @@ func (e *Explanation) Table(title, a, b string) Table {
 	return t
 }
 
-// shown leaves out what did not move and is no key figure, the kernels that only one side has but for
-// their times, and those beyond the first few; kernels that moved most come first, then those of which
-// something moved. left is the number of those left out.
-func (e Explanation) shown() (rows []figures.Row, left int) {
+// shown leaves out what did not move and is no key figure, figures of the program that only one side has, the kernels
+// that only one side has but for their times, and those beyond the first few; kernels that moved most come first, then
+// those of which something moved. left is the number of kernels left out, single that of figures of one side.
+func (e Explanation) shown() (rows []figures.Row, left, single int) {
 	var kernels []string
 	of, moved := map[string][]figures.Row{}, map[string]bool{}
 	alone := slices.Concat(e.Added, e.Gone)
 	for _, r := range e.Rows {
 		one := r.Kernel != "" && slices.Contains(alone, r.Kernel)
 		if r.Empty() || one && r.Sort != figures.SortTime || r.Change() == "" && !r.Key && r.A.Known() == r.B.Known() {
+			continue
+		}
+		if r.Kernel == "" && r.A.Known() != r.B.Known() {
+			single++
 			continue
 		}
 		if r.Kernel != "" && !slices.Contains(kernels, r.Kernel) {
@@ -131,5 +155,5 @@ func (e Explanation) shown() (rows []figures.Row, left int) {
 	for _, k := range kernels[:min(kernelsShown, len(kernels))] {
 		rows = append(rows, of[k]...)
 	}
-	return rows, max(0, len(kernels)-kernelsShown)
+	return rows, max(0, len(kernels)-kernelsShown), single
 }

@@ -50,11 +50,11 @@ func TestExplanation(t *testing.T) {
 	if want := []string{"gemm time of a launch", "gemm spill stores", "gemm occupancy, theoretical"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
-	if want := "Largest changes: time of a launch of gemm 12.00 µs to 31.00 µs (+158 %); spill stores 0 B to 728 B (new); occupancy, theoretical 100 % to 18.75 % (-81.2 points)."; e.Summary != want {
+	if want := "Largest changes: time of a launch of gemm 12.00 µs to 31.00 µs (2.58 times); spill stores 0 B to 728 B (new); occupancy, theoretical 100 % to 18.75 % (-81.2 points)."; e.Summary != want {
 		t.Error(e.Summary)
 	}
 	table := e.Table("title", "A", "B")
-	for _, want := range [][]string{{"gemm", "registers per thread", "40", "168", "+320 %"}, {"gemm", "limited by", "warps", "registers", "changed"}, {"void helper(int)", "kernel added", "", "", ""}} {
+	for _, want := range [][]string{{"gemm", "registers per thread", "40", "168", "4.2 times"}, {"gemm", "limited by", "warps", "registers", "changed"}, {"void helper(int)", "kernel added", "", "", ""}} {
 		if !slices.ContainsFunc(table.Rows, func(row []string) bool { return slices.Equal(row, want) }) {
 			t.Errorf("no %q in\n%q", want, table.Rows)
 		}
@@ -129,11 +129,11 @@ func TestExplanationOfNothing(t *testing.T) {
 		t.Error(e.Summary)
 	}
 	e.Rows = []figures.Row{figures.Numbers("phases", "", "load", "s", figures.SortPhase, 1, 1.05), figures.Texts("kernels", "k", "grid", figures.SortConfig, "", "1 x 1 x 1")}
-	if got := e.Rows[0].Change(); got != "+5 %" {
+	if got := e.Rows[0].Change(); got != "+5.0 %" {
 		t.Error(got)
 	}
 	e.Rows[0].Noise = 0.1
-	if got := e.Rows[0].Change(); got != "+5 % (within noise)" {
+	if got := e.Rows[0].Change(); got != "+5.0 % (within noise)" {
 		t.Error(got)
 	}
 	e.Rank(nil)
@@ -212,7 +212,7 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 		warm := figures.Numbers("phases", "", "warmup", "s", figures.SortPhase, 0.3, 0.1)
 		warm.Whole = 1
 		warm.Metric = "phase.warmup"
-		measured := figures.Numbers("phases", "", "measured time of 128", "s", figures.SortTime, 1e-3, 1.1e-3)
+		measured := figures.Numbers("phases", "", "time of 128", "s", figures.SortTime, 1e-3, 1.1e-3)
 		measured.Metric, measured.Case = "time", "128"
 		return []figures.Row{build, warm, measured,
 			figures.Numbers("resources", "other", "instructions", "", figures.SortInstructions, 100, 300), figures.Numbers("resources", "still", "instructions", "", figures.SortInstructions, 7, 7),
@@ -224,8 +224,8 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 		first string
 	}{
 		{nil, "Largest changes: build 9.000 s to 5.000 s (-44.4 %); instructions of other", "other"},
-		{&bisect.Effect{Metric: "time", Case: "128"}, "Largest changes: measured time of 128 1.000 ms to 1.100 ms (+10 %); instructions of other", "other"},
-		{&bisect.Effect{Metric: "time"}, "Largest changes: measured time of 128", "other"},
+		{&bisect.Effect{Metric: "time", Case: "128"}, "Largest changes: time of 128 1.000 ms to 1.100 ms (+10.0 %); instructions of other", "other"},
+		{&bisect.Effect{Metric: "time"}, "Largest changes: time of 128", "other"},
 		{&bisect.Effect{Metric: "phase.warmup"}, "Largest changes: warmup 300.0 ms to 100.0 ms", "other"},
 		{&bisect.Effect{Metric: "registers", Case: "gemm", Exact: &bisect.Exact{Value: 64, Parent: 56}}, "Largest changes: registers per thread of gemm<4> 56 to 64 (+14.3 %); instructions of other", "gemm<4>"},
 	} {
@@ -249,14 +249,14 @@ func TestRankAboutWhatWasSearchedFor(t *testing.T) {
 func TestExplanationAgreesWithTheFinding(t *testing.T) {
 	build := figures.Numbers("phases", "", "build", "s", figures.SortPhase, 9, 2.6)
 	build.Whole, build.Key = 10, true
-	measured := figures.Numbers("phases", "", "measured time", "s", figures.SortTime, 1e-3, 0.811e-3)
+	measured := figures.Numbers("phases", "", "time", "s", figures.SortTime, 1e-3, 0.811e-3)
 	measured.Metric, measured.Key, measured.Noise = "time", true, 0.3
 	for _, c := range []struct {
 		about bisect.Effect
 		want  string
 	}{
 		{bisect.Effect{Metric: "time", Ratio: 0.625, Low: 0.6, High: 0.65}, "-18.9 % here, -37.5 % (95 % CI -40.0 to -35.0 %) in the search"},
-		{bisect.Effect{Metric: "time", Ratio: 0.8, Low: 0.75, High: 0.85}, "-18.9 %"},
+		{bisect.Effect{Metric: "time", Ratio: 0.8, Low: 0.75, High: 0.85}, "-20.0 % in the search"},
 	} {
 		e := Explanation{Rows: []figures.Row{build, measured, figures.Numbers("resources", "gemm", "registers per thread", "", figures.SortRegisters, 56, 40)}}
 		e.Rank(&c.about)
@@ -267,7 +267,7 @@ func TestExplanationAgreesWithTheFinding(t *testing.T) {
 		if got := table.Rows[0][4]; got != "-71.1 % (not searched for)" || slices.Contains(table.Changed, 0) {
 			t.Errorf("%s; changed %v", got, table.Changed)
 		}
-		if want := "Largest changes: measured time 1.000 ms to 811.0 µs (" + c.want + "); registers per thread of gemm 56 to 40 (-28.6 %)."; e.Summary != want {
+		if want := "Largest changes: time 1.000 ms to 811.0 µs (" + c.want + "); registers per thread of gemm 56 to 40 (-28.6 %)."; e.Summary != want {
 			t.Errorf("%s\nwant %s", e.Summary, want)
 		}
 	}

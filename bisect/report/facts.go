@@ -122,7 +122,7 @@ func times(t Totals, launches []Launch) map[string]any {
 // Next is what a reader would type now: see the change, read its output, go on with what stopped early, or find out more.
 func Next(d Document, l Ledger) []Command { return d.next(l) }
 
-// every is the command that shows every launch of a session.
+// every is the command that shows the launches of a session.
 func every(l Ledger, session string) Command {
-	return Command{"lists every launch", l.Call.Line("show", session)}
+	return Command{"the launches behind it", l.Call.Line("show", session)}
 }

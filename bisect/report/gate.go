@@ -59,7 +59,7 @@ func (g *Gate) next(l Ledger) []Command {
 		out = append(out, Command{"", []string{"git", "show", words.Short(g.Culprit.Commit)}})
 	}
 	if regression && g.Culprit == nil && g.Search == nil {
-		add("which commit of the branch it was", "--bisect")
+		add("which commit it was", "--bisect")
 	}
 	if regression && g.Failure == nil {
 		add("if it is intended", "--accept", "REASON")
@@ -172,13 +172,10 @@ func (g *Gate) Reason(failure string) string {
 	case g.Result != GatePass || len(g.Contrasts) == 0:
 		return ""
 	}
-	out := fmt.Sprintf("no change of %s or more", words.Percent(g.Effect))
 	if between := g.between(GatePass); between != "" {
-		out += ": " + between
-	} else {
-		out += " that is not accepted"
+		return fmt.Sprintf("no change of %s or more: %s%s", words.Percent(g.Effect), between, g.accepts())
 	}
-	return out + g.accepts()
+	return words.Count(len(With(GateAccepted, g.Contrasts)), "change") + " for the worse, all accepted"
 }
 
 // Improved says what got better, "" where nothing did.
@@ -210,9 +207,9 @@ func (g *Gate) Line(c Contrast) (word, why string) {
 	switch {
 	case a == nil:
 	case c.Result == GateAccepted:
-		why = fmt.Sprintf("accepted up to %.4g: %s", a.Limit, words.Printable(a.Reason))
+		why = fmt.Sprintf("accepted up to %s: %s", words.Change(a.Limit), words.Printable(a.Reason))
 	case c.Result == GateRegression:
-		why = fmt.Sprintf("more than the accepted %.4g", a.Limit)
+		why = "more than the accepted " + words.Change(a.Limit)
 	}
 	return word, why
 }

@@ -1,7 +1,10 @@
 package report
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 )
@@ -92,4 +95,33 @@ func (s HistorySeries) Steps() (out []Step) {
 		level, low, high = append(level, float64(v.Median)), min(low, v.Low), max(high, v.High)
 	}
 	return out
+}
+
+// On says how a series was measured: on what, by what command, with what caches.
+func (s HistorySeries) On() string {
+	on := "no device watched"
+	if len(s.Devices) > 0 {
+		on = "on " + strings.Join(s.Devices, ", ")
+	}
+	on += "; " + strings.Join(s.Command, " ")
+	if s.Caches != nil {
+		on += "; " + *s.Caches + " caches"
+	}
+	return on
+}
+
+// Words are the median of a commit, or how its launches ended.
+func (c HistoryCommit) Words(unit string) string {
+	var parts []string
+	if c.Values.N > 0 {
+		parts = append(parts, c.Values.Words(unit))
+	}
+	for _, f := range c.Failures {
+		s := string(f.Class)
+		if f.Phase != nil && f.Class != bisect.BuildFailed {
+			s += " in " + *f.Phase
+		}
+		parts = append(parts, fmt.Sprintf("%d %s", f.Launches, s))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "no value")
 }

@@ -61,8 +61,8 @@ type Search struct {
 	Stored      *Stored          `json:"stored"` // that this is an earlier answer; null where it was searched for
 	Facts
 
-	Spent     bool   `json:"-"` // the budget was used up; not known of a past search
-	Unwatched string `json:"-"` // why no device was watched, when one was wanted
+	Spent     bool   `json:"budget_used_up"` // unknown, false, of a search before this key
+	Unwatched string `json:"-"`              // why no device was watched, when one was wanted
 }
 
 func (*Search) schema() string { return Schema }
@@ -109,9 +109,9 @@ func (d *Search) next(l Ledger) (out []Command) {
 			add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
 		}
 	case d.Result == bisect.Interrupted, d.Result == bisect.Broken:
-		add("continues where this stopped", l.Call.Line("run", "--resume")...)
+		add("goes on from here", l.Call.Line("run", "--resume")...)
 	case d.Result == bisect.Inconclusive && d.Spent:
-		add("continues where this stopped", l.Call.Line("run", "--resume", "--budget", "10m")...)
+		add("goes on from here", l.Call.Line("run", "--resume", "--budget", "10m")...)
 	case (d.Result == bisect.Inconclusive || d.Result == bisect.NoDifference) && d.Ends.Bad != "":
 		out = append(out, unsettled(d, l))
 	}
@@ -231,6 +231,15 @@ type Share struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+}
+
+// Words are a share in percent, with its interval unless it is all there is.
+func (s Share) Words() string {
+	value := fmt.Sprintf("%.0f %%", 100*s.Value)
+	if low, high := 100*s.Low, 100*s.High; high-low >= 1 {
+		return fmt.Sprintf("%s (%.0f to %.0f %%)", value, low, high)
+	}
+	return value
 }
 
 // Level is a commit against the good end, where the range was swept.
@@ -472,7 +481,7 @@ func Did(c Culprit) string {
 	}
 	s := words.Did(c.Class, Text(c.Phase), (*bisect.Effect)(c.Effect))
 	if c.Why != nil {
-		s += " (" + *c.Why + ")"
+		s += ": " + *c.Why
 	}
 	return s
 }

@@ -50,6 +50,22 @@ func (h Hunk) Where() string {
 	return s
 }
 
+// Blocks are hunks in the order of files and lines, those that follow each other with one role as one.
+func Blocks(hunks []Hunk) (out []Hunk) {
+	hunks = slices.Clone(hunks)
+	slices.SortStableFunc(hunks, func(a, b Hunk) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Start, b.Start))
+	})
+	for _, h := range hunks {
+		if n := len(out) - 1; n >= 0 && h.Start > 0 && out[n].File == h.File && out[n].End+1 == h.Start && out[n].Old == h.Old && out[n].Role == h.Role {
+			out[n].End, out[n].Text = h.End, strings.TrimSuffix(out[n].Text, "\n")+"\n"+h.Text
+			continue
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
 // Assignment is a set: flags with their values, or hunks.
 type Assignment struct {
 	Assign map[string]string `json:"assign"`

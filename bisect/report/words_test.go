@@ -28,8 +28,8 @@ func TestHeadlineOfEachFailure(t *testing.T) {
 	}{
 		{bisect.Culprit{Class: bisect.Timeout, Phase: "load"}, "introduces a timeout in load"},
 		{bisect.Culprit{Class: bisect.Timeout}, "introduces a timeout"},
-		{bisect.Culprit{Class: bisect.Crash, Phase: "load"}, "introduces a crash"},
-		{bisect.Culprit{Class: bisect.Wrong}, "introduces wrong results"},
+		{bisect.Culprit{Class: bisect.Crash, Phase: "load"}, "makes loading crash"},
+		{bisect.Culprit{Class: bisect.Wrong}, "makes the run fail"},
 		{bisect.Culprit{Class: bisect.BuildFailed}, "breaks the build"},
 		{bisect.Culprit{Class: bisect.Skip}, "introduces skip"},
 		{bisect.Culprit{Class: bisect.Slow}, "makes it slower"},
@@ -44,7 +44,7 @@ func TestHeadlineOfEachFailure(t *testing.T) {
 		{bisect.Culprit{Class: bisect.Improved, Effect: exact(56, 64)}, "lowers registers of gemm to 56 from 64 (-12.5 %, lower is better)"},
 		{bisect.Culprit{Class: bisect.Slow, Effect: exact(728, 0)}, "raises registers of gemm to 728 from 0 (lower is better)"},
 		{bisect.Culprit{Class: bisect.Improved, Effect: exact(0, 728)}, "lowers registers of gemm to 0 from 728 (lower is better)"},
-		{bisect.Culprit{Class: bisect.Crash, Merge: true}, "merge cccccccccc introduces a crash"},
+		{bisect.Culprit{Class: bisect.Crash, Merge: true}, "merge cccccccccc makes the run crash"},
 	} {
 		c.culprit.Commit = samples.CulpritID
 		want := c.want
@@ -68,7 +68,7 @@ func TestHeadlineOfEachResult(t *testing.T) {
 		finding bisect.Finding
 		want    string
 	}{
-		{bisect.Finding{Result: bisect.Found, Culprits: two}, "2 culprits; the oldest: cccccccccc introduces a crash"},
+		{bisect.Finding{Result: bisect.Found, Culprits: two}, "2 culprits; the oldest: cccccccccc makes the run crash"},
 		{bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects(3)}, "Inconclusive: the culprit is one of 3 commits; no test can tell them apart"},
 		{bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects(1)}, "Inconclusive: one suspect is left, not confirmed"},
 		{bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects(1), Spent: true}, "Inconclusive: the budget ran out; one suspect is left, not confirmed"},
@@ -128,9 +128,9 @@ func TestGateLine(t *testing.T) {
 	}{
 		{contrast(report.GatePass, "time", "n2", nil), "pass", "a change of 3 % is ruled out"},
 		{contrast(report.NoDifference, "time", "", nil), "no difference", "a change of 3 % is ruled out"},
-		{contrast(report.GateAccepted, "time", "n1", nil), "accepted", "accepted up to 1.25: because [2J"},
-		{contrast(report.GateRegression, "time", "n1", nil), "regression", "more than the accepted 1.25"},
-		{contrast(report.GateRegression, "memory", "", nil), "regression", "more than the accepted 1.5"},
+		{contrast(report.GateAccepted, "time", "n1", nil), "accepted", "accepted up to +25.0 %: because [2J"},
+		{contrast(report.GateRegression, "time", "n1", nil), "regression", "more than the accepted +25.0 %"},
+		{contrast(report.GateRegression, "memory", "", nil), "regression", "more than the accepted +50.0 %"},
 		{contrast(report.GateRegression, "memory", "n1", nil), "regression", ""}, // accepted of all cases, not of one
 		{contrast(report.GateRegression, "time", "", nil), "regression", ""},
 		{contrast(report.GateImprovement, "time", "n1", nil), "improvement", ""},
@@ -153,9 +153,9 @@ func TestGateCulpritSentence(t *testing.T) {
 		want    string
 	}{
 		{report.GateCulprit{Only: true}, "cccccccccc is the only commit of the branch that changes the build's or run's inputs"},
-		{report.GateCulprit{Class: bisect.Crash, Confirmed: true}, "cccccccccc introduces a crash"},
+		{report.GateCulprit{Class: bisect.Crash, Confirmed: true}, "cccccccccc makes the run crash"},
 		{report.GateCulprit{Class: bisect.Slow, Confidence: &sure, Confirmed: true}, "cccccccccc makes it slower, confidence 99.99 %"},
-		{report.GateCulprit{Class: bisect.Wrong, Confidence: &sure}, "cccccccccc introduces wrong results, confidence 99.99 %, not confirmed"},
+		{report.GateCulprit{Class: bisect.Wrong, Confidence: &sure}, "cccccccccc makes the run fail, confidence 99.99 %, not confirmed"},
 	} {
 		c.culprit.Commit = samples.CulpritID
 		if got := c.culprit.Sentence(); got != c.want {

@@ -28,7 +28,7 @@ bisect/report/figures: bisect bisect/report/words
 bisect/report/ci: bisect bisect/report bisect/report/words
 bisect/report/chart: bisect bisect/report bisect/report/words bisect/sets
 bisect/report/internal/samples: bisect bisect/report bisect/sets
-bisect/report/page: bisect bisect/report bisect/report/chart bisect/report/words bisect/sets
+bisect/report/page: bisect bisect/report bisect/report/chart bisect/report/figures bisect/report/words bisect/sets
 bisect/report/render: bisect/report/chart bisect/report/page bisect/report/words
 bisect/report/words: bisect
 bisect/sets: bisect bisect/sets/internal/odds bisect/sets/lattice

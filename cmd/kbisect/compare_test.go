@@ -72,7 +72,7 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 	list, _, _ := r.kbisect("sessions")
 	shown, _, _ := r.kbisect("show")
-	if !strings.Contains(list, "compare  interrupted") || !strings.Contains(shown, "\n4 trials\n") && !strings.Contains(shown, "\n5 trials\n") && !strings.Contains(shown, "\n6 trials\n") {
+	if !strings.Contains(list, "compare  interrupted") || !strings.Contains(shown, "\n4 launches\n") && !strings.Contains(shown, "\n5 launches\n") && !strings.Contains(shown, "\n6 launches\n") {
 		t.Errorf("%s\n%s", list, shown)
 	}
 	if _, msg, code := r.kbisect("run", "--resume"); code != exit.UsageError || !strings.Contains(msg, "nothing to resume") {

@@ -73,6 +73,7 @@ func nextCommands(answer string) (out []string) {
 	if !found {
 		return nil
 	}
+	rest = strings.ReplaceAll(rest, " \\\n"+indent+"  ", " ") // a long one is folded
 	for line := range strings.Lines(indent + rest) {
 		command, more := strings.CutPrefix(line, indent)
 		if !more {

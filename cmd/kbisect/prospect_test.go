@@ -74,7 +74,7 @@ func TestTooDearIsSaid(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != exit.Interrupted {
 		t.Fatalf("exit %d: %s", code, errs.String())
 	}
-	for _, want := range []string{"kbisect: warning: `time` varies by ", " from launch to launch: finding ", "changes from about ", "--metric steady_us: it varies by ", "differs by +"} {
+	for _, want := range []string{"kbisect: warning: `time` varies by ", " from launch to launch: finding ", "only changes of about ", "--metric steady_us: it varies by ", "differs by +"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("no %q in %s", want, errs.String())
 		}

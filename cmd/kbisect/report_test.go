@@ -141,7 +141,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 		return string(text)
 	}
 	for path, text := range map[string]string{now: read(now), past: read(past)} {
-		for _, want := range []string{"ntroduces wrong results", "change 6", `id="search"`, `id="diff"`, `id="cost"`, "Content-Security-Policy", "change 6"} {
+		for _, want := range []string{"akes the run fail", "change 6", `id="search"`, `id="diff"`, `id="cost"`, "Content-Security-Policy", "change 6"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %q", path, want)
 			}
@@ -150,7 +150,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 			t.Errorf("%s: what a commit says became markup", path)
 		}
 	}
-	if text := read(md); !strings.Contains(text, "Introduces wrong results") || !strings.Contains(text, "```diff") {
+	if text := read(md); !strings.Contains(text, "Makes the run fail") || !strings.Contains(text, "```diff") {
 		t.Errorf("%s", text)
 	}
 	shown, _, _ := r.kbisect("show", "--json")
@@ -288,7 +288,7 @@ func TestReportOfOthers(t *testing.T) {
 	for _, x := range []struct{ args, headline, side string }{
 		{"compare v1 HEAD -- sh test.sh", "### kbisect: regression\n\n**✗ B is worse: it fails in", " (A) |"},
 		{"gate --base v1 -- sh test.sh", "### kbisect: regression\n\n**✗ Regression: HEAD fails in", " (merge base) |"},
-		{"measure --launches 1 -- true", "### kbisect: ok\n\n**✓ The launch ended well.", "| launch | 1 |"},
+		{"measure --launches 1 -- true", "### kbisect: ok\n\n**✓ The launch ended well.", "| launch | ok |"},
 		{"explain v1 HEAD --launches 1 --no-profile -- sh test.sh", "### kbisect: partly\n\n", "| a launch ends |"},
 	} {
 		r.kbisect(strings.Fields(x.args)...)

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -75,7 +76,7 @@ func kindWord(s store.Session) string {
 // sides are what the command of a session calls its two commits; none where it launches one.
 func sides(s store.Session) []string {
 	switch {
-	case session.IsSearch(s):
+	case session.IsSearch(s), s.Axis == session.Trying && s.Good != s.Bad:
 		return []string{"good", "bad"}
 	case s.Axis == gate.Kind:
 		return []string{"merge base", "HEAD"}
@@ -137,9 +138,10 @@ func statusWord(s store.Session, running string) string {
 
 func showCommand() *cli.Command {
 	return &cli.Command{
-		Name: "show", Usage: "show every trial and verdict of a session", ArgsUsage: "[SESSION]",
-		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest when left out.",
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
+		Name: "show", Usage: "show the launches, the verdicts and the answer of a session", ArgsUsage: "[SESSION]",
+		Description: "SESSION is an id of kbisect sessions, the unique beginning of one, or last; the newest when left out.\n" +
+			"kbisect --verbose show lists every launch and every verdict, and all that is known of the answer.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the finding as it was kept", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return exit.Usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())
@@ -165,7 +167,7 @@ func showCommand() *cli.Command {
 				return err
 			}
 			s.Status = statusWord(s, st.Running())
-			if err := show(c.App.Writer, st, s); err != nil || !session.IsSearch(s) {
+			if err := show(c.App.Writer, st, s, globals(c).verbose); err != nil || !session.IsSearch(s) {
 				return err
 			}
 			return showAnswer(c, s.ID)
@@ -173,7 +175,7 @@ func showCommand() *cli.Command {
 	}
 }
 
-// showAnswer prints all that is known of the answer of a search.
+// showAnswer prints the answer of a search.
 func showAnswer(c *cli.Context, id string) error {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -184,58 +186,109 @@ func showAnswer(c *cli.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	t := terminalOf(c)
-	t.All = true
+	answer := page.New(p.Document, p.Ledger(c.Context))
+	answer.Next = answer.Next[:max(0, len(answer.Next)-1)] // which is this very command
 	fmt.Fprintln(c.App.Writer)
-	return render.Text(c.App.Writer, page.New(p.Document, p.Ledger(c.Context)), t)
+	return render.Text(c.App.Writer, answer, terminalOf(c))
 }
 
+// mostShown is how many launches of a session are listed one by one where not all is wanted, and how many commits.
+const mostShown = 24
+
 // show prints one session: what it was, what it launched, what it concluded. Launches are listed as they were stored,
-// in the order in which they were made.
-func show(w io.Writer, st *store.Store, s store.Session) error {
-	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %q\n",
-		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), s.Args)
-	if s.Summary != "" {
+// in the order in which they were made; many of them only where all is wanted, and else counted by commit.
+func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
+	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %s\n",
+		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), words.Printable(words.Shell(s.Args)))
+	if s.Summary != "" && !session.IsSearch(s) { // the answer of a search follows
 		fmt.Fprintf(w, "finding   %s\n", words.Printable(s.Summary))
 	}
-	launches, err := st.Launches(s.ID)
+	launches, err := session.KeptLaunches(st, s.ID)
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(w, "\n%s\n", words.Count(len(launches), "trial"))
+	steps, err := st.Steps(s.ID)
+	if err != nil {
+		return exit.With(exit.Machine, err)
+	}
+	if !all && len(launches) > mostShown {
+		return showCommits(w, launches, steps)
+	}
+	fmt.Fprintf(w, "\n%s\n", words.Count(len(launches), "launch"))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, l := range launches {
-		var o bisect.Outcome
-		if err := json.Unmarshal(l.Outcome, &o); err != nil {
-			return exit.With(exit.Machine, fmt.Errorf("trial %d: %w", l.Seq, err))
-		}
-		build := "-"
+	for i, l := range launches {
+		o, build := l.Outcome, "-"
 		switch {
 		case o.CacheHit:
 			build = "cached"
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", l.Seq, wording.Short(l.Commit), purposeWord(s, l.Purpose), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", i+1, wording.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Flush(); err != nil || len(steps) == 0 {
 		return err
 	}
-	steps, err := st.Steps(s.ID)
-	if err != nil {
-		return exit.With(exit.Machine, err)
-	}
-	if !session.IsSearch(s) && len(steps) == 0 {
-		return nil
-	}
-	fmt.Fprintf(w, "\n%s\n", words.Count(len(steps), "judgement"))
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\n%s\n", words.Count(len(steps), "verdict"))
 	for _, x := range steps {
 		inferred := ""
 		if x.Inferred {
 			inferred = "inferred"
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", wording.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
+	}
+	return t.Flush()
+}
+
+// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. Where there
+// are verdicts, candidates without one, such as parts of a culprit, are counted only.
+func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) error {
+	verdicts := map[string]string{}
+	for _, x := range steps {
+		verdicts[x.Commit] = x.Call
+	}
+	type line struct {
+		candidate bisect.Candidate
+		launches  int
+		ended     []string // each once
+		n         map[string]int
+	}
+	var lines []*line
+	others, more := map[bisect.Candidate]bool{}, 0
+	for _, l := range launches {
+		c := l.Candidate
+		if len(verdicts) > 0 && (c.Assign != "" || verdicts[c.Commit] == "") {
+			others[c], more = true, more+1
+			continue
+		}
+		at := slices.IndexFunc(lines, func(x *line) bool { return x.candidate == c })
+		if at < 0 {
+			at, lines = len(lines), append(lines, &line{candidate: c, n: map[string]int{}})
+		}
+		x, how := lines[at], words.Printable(l.Outcome.Describe())
+		x.launches++
+		if x.n[how]++; x.n[how] == 1 {
+			x.ended = append(x.ended, how)
+		}
+	}
+	fmt.Fprintf(w, "\n%s (kbisect --verbose show lists each)\n", words.Count(len(launches), "launch"))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, x := range lines {
+		if i == mostShown {
+			fmt.Fprintf(t, "  and %s more\n", words.Count(len(lines)-mostShown, "candidate"))
+			break
+		}
+		how := x.ended[:1]
+		if len(x.ended) > 1 {
+			how = nil
+			for _, word := range x.ended {
+				how = append(how, fmt.Sprintf("%d %s", x.n[word], word))
+			}
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", words.Cut(x.candidate.Brief(), 60), verdicts[x.candidate.Commit], words.Count(x.launches, "launch"), words.Listed(how, 2))
+	}
+	if more > 0 {
+		fmt.Fprintf(t, "  %s\t\t%s\tparts and settings of the culprit\n", words.Count(len(others), "other"), words.Count(more, "launch"))
 	}
 	return t.Flush()
 }

@@ -154,7 +154,7 @@ func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
 			row, ends = len(ends), append(ends, 0)
 		}
 		if ends[row] = to; !dry {
-			c.word(x, float64(row*height+12), "mark", l.Text)
+			c.word(x, float64(row*height+12), l.class("mark"), l.Text)
 		}
 	}
 	return float64(len(ends) * height)
@@ -162,8 +162,17 @@ func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
 
 // Line is a value to be marked across a picture.
 type Line struct {
-	At   float64
-	Text string
+	At    float64
+	Text  string
+	Plain bool // a mere mark of the scale
+}
+
+// class is a class of the style, of a plain line another.
+func (l Line) class(name string) string {
+	if l.Plain {
+		name += " plain"
+	}
+	return name
 }
 
 // text escapes a text, and takes out what no text may hold.
@@ -252,7 +261,7 @@ func (a Axis) ticks() (out []Line) {
 		case unlabelled:
 			s = ""
 		}
-		out = append(out, Line{v, s})
+		out = append(out, Line{At: v, Text: s})
 	}
 	if a.Log {
 		steps := []float64{1, 2, 5}

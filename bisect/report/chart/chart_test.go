@@ -178,7 +178,7 @@ func pictures() map[string]Picture {
 		"search":   r.Plane(r.Metrics()[0], true),
 		"proof":    r.Proof(r.Metrics()[0], []Role{{"good end", samples.CommitID(0)}, {"bad end", samples.CommitID(64)}}),
 		"history":  values.Plane([]report.Step{{At: 2, Change: 1.1}}),
-		"belief":   Belief{Length: 8, Heads: []Line{{5, "★ cccc"}}, Steps: []Believed{{Words: samples.Hostile, Look: Dot{X: 4, State: Good}, Runs: []Mass{{1, 4, 0.1}, {5, 8, 0.9}}}, {Look: Dot{X: 5, State: Bad}, Runs: []Mass{{5, 5, 0.9999}}}}},
+		"belief":   Belief{Length: 8, Heads: []Line{{At: 5, Text: "★ cccc"}}, Steps: []Believed{{Words: samples.Hostile, Look: Dot{X: 4, State: Good}, Runs: []Mass{{1, 4, 0.1}, {5, 8, 0.9}}}, {Look: Dot{X: 5, State: Bad}, Runs: []Mass{{5, 5, 0.9999}}}}},
 		"matrix":   Matrix{Columns: []string{"compile", samples.HostileCase}, Rows: []MatrixRow{{State: Bad, Name: "fail timeout", Title: samples.Hostile, Cells: []string{"max", ""}}, {State: Good, Name: "pass", Cells: []string{"", "on"}}}},
 		"pairs": func() Rows {
 			p, _ := Pairs(report.Table{Columns: []string{"about", "figure", "parent", "culprit", "change"}, Rows: [][]string{{"gemm", "registers", "96", "128", "+33 %"}, {"gemm", "limited by", "warps", "registers", "changed"}}, Values: [][2]report.Number{{96, 128}, {report.Unknown(), report.Unknown()}}, Changed: []int{0}})

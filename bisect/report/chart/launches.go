@@ -146,7 +146,7 @@ func (c Phases) Bars() Rows {
 	}
 	if c.Whole > 0 && c.Whole < 3*longest {
 		longest = max(longest, c.Whole)
-		out.Lines = []Line{{c.Whole, "limit of a run " + words.Seconds(c.Whole)}}
+		out.Lines = []Line{{At: c.Whole, Text: "limit of a run " + words.Limit(c.Whole)}}
 	}
 	out.Axis = scale("seconds", true, 0, longest)
 	return out
@@ -154,7 +154,7 @@ func (c Phases) Bars() Rows {
 
 // Used is the longest time of each phase against its limit; ok is false where nothing is limited.
 func (c Phases) Used() (out Rows, ok bool) {
-	out = Rows{Lines: []Line{{1, "limit"}}, Axis: Axis{Max: 1.05, Name: "share of the limit", Form: Shares}}
+	out = Rows{Lines: []Line{{At: 1, Text: "limit"}}, Axis: Axis{Max: 1.05, Name: "share of the limit", Form: Shares}}
 	var dots [][]Dot
 	add := func(name string, limit float64, used func(Timed) float64) {
 		if limit <= 0 {
@@ -425,25 +425,5 @@ func (d Device) traces(named bool) (out []Row) {
 		row.Scale = &heights
 		out = append(out, row)
 	}
-	return out
-}
-
-// Spent is one account of the wall time or one phase, with its share of all (0 to 1).
-type Spent struct {
-	Name    string
-	Seconds float64
-	Share   float64
-}
-
-// Costs draws where the time went.
-func Costs(all []Spent) Rows {
-	var out Rows
-	var seconds []float64
-	for i, s := range all {
-		value := fmt.Sprintf("%s, %.0f %%", words.Seconds(s.Seconds), 100*s.Share)
-		out.Rows = append(out.Rows, Row{Name: s.Name, Value: value, Bars: []Bar{{To: s.Seconds, Class: colour(i)}}})
-		seconds = append(seconds, s.Seconds)
-	}
-	out.Axis = scale("seconds over all launches", true, seconds...)
 	return out
 }

@@ -29,7 +29,7 @@ const mostChanges = 120
 // Forest draws changes with their intervals, those of one group together; band is the change that matters, as a
 // fraction, 0 for none.
 func Forest(all []Changed, band float64, name string) Rows {
-	out := Rows{Lines: []Line{{At: 1, Text: "no change"}}}
+	out := Rows{Lines: []Line{{At: 1, Text: "no change", Plain: true}}}
 	var values []float64
 	if band > 0 {
 		out.Band = &[2]float64{1 / (1 + band), 1 + band}
@@ -214,7 +214,7 @@ func (s Series) Plane(steps []report.Step) Plane {
 	}
 	for _, x := range steps {
 		c := s.Commits[x.At]
-		p.Heads = append(p.Heads, Line{float64(x.At), change(math.Round(x.Change*1000)/1000) + " " + c.Commit[:min(7, len(c.Commit))]})
+		p.Heads = append(p.Heads, Line{At: float64(x.At), Text: change(math.Round(x.Change*1000)/1000) + " " + c.Commit[:min(7, len(c.Commit))]})
 	}
 	return p
 }
@@ -228,7 +228,7 @@ func Pairs(t report.Table) (out Rows, ok bool) {
 			continue
 		}
 		cells := t.Rows[i]
-		row := Row{Group: cells[0], Name: cells[1], Value: strings.TrimSpace(fmt.Sprintf("%s → %s  %s", cells[2], cells[3], cells[4]))}
+		row := Row{Group: cells[0], Name: cells[1], Value: strings.TrimSpace(strings.TrimSuffix(fmt.Sprintf("%s → %s, %s", cells[2], cells[3], cells[4]), ", "))}
 		class := "f-9"
 		if slices.Contains(t.Changed, i) {
 			class = "f-1"

@@ -312,7 +312,7 @@ func (m Metric) limit() *Line {
 	if m.Limit <= 0 {
 		return nil
 	}
-	return &Line{m.Limit, "limit " + m.value(m.Limit)}
+	return &Line{At: m.Limit, Text: "limit " + m.value(m.Limit)}
 }
 
 // key is what the marks of a commit have in common.
@@ -322,7 +322,7 @@ func key(at int) string { return fmt.Sprint(at) }
 func (r Range) heads() (out []Line) {
 	for _, p := range r.Places {
 		if p.State == Culprit {
-			out = append(out, Line{float64(p.At), "★ " + words.Short(p.Commit)[:min(7, len(p.Commit))]})
+			out = append(out, Line{At: float64(p.At), Text: "★ " + words.Short(p.Commit)[:min(7, len(p.Commit))]})
 		}
 	}
 	return out

@@ -91,7 +91,7 @@ func (r Rows) draw(c *canvas) {
 		c.full(r.Axis.at(t.At), "grid")
 	}
 	for _, l := range r.Lines {
-		c.full(r.Axis.at(l.At), "rule")
+		c.full(r.Axis.at(l.At), l.class("rule"))
 	}
 	c.f(`</g></defs>`)
 	c.words(r.Lines, r.Axis.at, false)

@@ -20,7 +20,7 @@ type Number = bisect.Number
 
 // Row is one figure of A and of B.
 type Row struct {
-	Group  string  `json:"group"`  // phases, kernels, resources, instructions, profiler
+	Group  string  `json:"group"`  // phases, metrics, kernels, resources, instructions, profiler
 	Kernel string  `json:"kernel"` // which it is about; "" for the program as a whole
 	Name   string  `json:"name"`
 	Unit   string  `json:"unit"`
@@ -62,6 +62,7 @@ const (
 	SortUse          Sort = "use" // how well a unit of the device is used
 	SortTraffic      Sort = "traffic"
 	SortStalls       Sort = "stalls"
+	SortLimit        Sort = "limit" // what bounds the occupancy: a text, which explains the others
 	SortNone         Sort = ""
 )
 
@@ -256,22 +257,27 @@ func Summary(rows, all []Row, about *bisect.Effect) string {
 	}
 	var parts []string
 	for i, r := range rows {
-		where := ""
-		if r.Kernel != "" && (i == 0 || rows[i-1].Kernel != r.Kernel) {
-			where = " of " + KernelName(r.Kernel)
-		}
-		part := fmt.Sprintf("%s%s %s to %s", r.Figure(), where, r.CellA(), r.CellB())
-		if change := r.Change(); change != "" {
-			part += " (" + change + ")"
-		}
-		parts = append(parts, part)
+		parts = append(parts, r.Words(i == 0 || rows[i-1].Kernel != r.Kernel))
 	}
 	return "Largest changes: " + strings.Join(parts, "; ") + "."
 }
 
-// Figure is what a row is of; of a metric, which values are better.
+// Words are a row in a sentence; named says of which kernel it is.
+func (r Row) Words(named bool) string {
+	where := ""
+	if named && r.Kernel != "" {
+		where = " of " + KernelName(r.Kernel)
+	}
+	text := fmt.Sprintf("%s%s %s to %s", r.Figure(), where, r.CellA(), r.CellB())
+	if change := r.Change(); change != "" {
+		text += " (" + change + ")"
+	}
+	return text
+}
+
+// Figure is what a row is of; of a metric, which values are better, where that is known.
 func (r Row) Figure() string {
-	if r.Better == "" {
+	if r.Better != words.Direction(true) && r.Better != words.Direction(false) {
 		return r.Name
 	}
 	return r.Name + " (" + r.Better + " is better)"
@@ -305,7 +311,9 @@ func (r Row) Change() string {
 	switch f := r.found; {
 	case f != nil && !r.agrees():
 		return strings.TrimPrefix(s+" here, ", " here, ") + words.Interval(f.Ratio, f.Low, f.High, 0.95) + " in the search"
-	case f != nil || s == "":
+	case f != nil:
+		return words.Change(f.Ratio) + " in the search"
+	case s == "":
 	case r.scatter():
 		s += " (within noise)"
 	case r.beside:
@@ -342,10 +350,8 @@ func (r Row) moved() string {
 		return ""
 	case r.Unit == "%":
 		return fmt.Sprintf("%+.3g points", b-a)
-	case a > 0 && b/a >= 10:
-		return words.Change(b / a)
 	case a > 0:
-		return fmt.Sprintf("%+.3g %%", 100*(b/a-1))
+		return words.Change(b / a)
 	}
 	return "new"
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -118,7 +117,7 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 		}
 	}
 	if c.Share != nil {
-		out.add("share", shareWords(*shareOf(c))+" of the difference between the ends")
+		out.add("share", shareOf(c).Words()+" of the difference between the ends")
 	}
 	out.add("confidence", confidence(f.ledger, c))
 	if r := c.Rate; r != nil {
@@ -140,8 +139,9 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 	return out
 }
 
-// values are the medians behind the effect of a culprit, in the launches that confirmed it; "" where the effect is of
-// several cases together, which have no value in common.
+// values are the metric before and after a culprit, in the launches that confirmed it: their middle, with the effect
+// around it. The medians themselves are of fewer launches than the effect, and would tell another. "" where the effect is
+// of several cases together, which have no value in common.
 func values(ledger report.Ledger, c report.Culprit) string {
 	if c.Effect.Exact != nil { // its words have them
 		return ""
@@ -173,7 +173,8 @@ func values(ledger report.Ledger, c report.Culprit) string {
 		}
 		medians[i] = float64(report.Median(all))
 	}
-	return fmt.Sprintf("; before %s, after %s", words.Quantity(medians[0], unit), words.Quantity(medians[1], unit))
+	middle, half := math.Sqrt(medians[0]*medians[1]), math.Sqrt(c.Effect.Ratio)
+	return fmt.Sprintf("; before %s, after %s", words.Quantity(middle/half, unit), words.Quantity(middle*half, unit))
 }
 
 // authorWords are an author and the day of a date in RFC 3339.
@@ -228,7 +229,7 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 func guiltyRows(hunks []report.Hunk) (out rows) {
 	const most, mostCarriers = 12, 6 // lines of a block
 	var carriers []string
-	for _, h := range blocks(hunks) {
+	for _, h := range report.Blocks(hunks) {
 		if h.Role == sets.Carrier {
 			carriers = append(carriers, h.Where())
 			continue
@@ -257,27 +258,14 @@ func guiltyRows(hunks []report.Hunk) (out rows) {
 	return out
 }
 
-// blocks are hunks in the order of files and lines, those that follow each other with one role as one.
-func blocks(hunks []report.Hunk) (out []report.Hunk) {
-	hunks = slices.Clone(hunks)
-	slices.SortStableFunc(hunks, func(a, b report.Hunk) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Start, b.Start))
-	})
-	for _, h := range hunks {
-		if n := len(out) - 1; n >= 0 && h.Start > 0 && out[n].File == h.File && out[n].End+1 == h.Start && out[n].Old == h.Old && out[n].Role == h.Role {
-			out[n].End, out[n].Text = h.End, strings.TrimSuffix(out[n].Text, "\n")+"\n"+h.Text
-			continue
-		}
-		out = append(out, h)
-	}
-	return out
-}
-
 // setRows are the guilty sets, what to keep, and what became of the claims.
 func (f *finder) setRows() []Row {
 	var out rows
 	for _, s := range f.MinimalSets {
-		out = append(out, guiltySet(s)...)
+		if len(f.MinimalSets) > 1 { // else it is the headline
+			out.add("cause", s.Name()+": "+failsAs(s))
+		}
+		out = append(out, guiltySet(s, f.Tests)...)
 		out = append(out, guiltyRows(s.Hunks)...)
 	}
 	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
@@ -326,36 +314,44 @@ func claimState(v sets.Verdict) State {
 	return Unsure
 }
 
+// mostSuspects is how many suspects an answer names.
+const mostSuspects = 5
+
 // openRows say why there is no culprit, list the suspects, and say what would settle the question.
 func (f *finder) openRows() []Row {
-	const most = 5
 	var out rows
-	if c := f.Complaint; c != nil && c.Ends != nil && f.Result != bisect.NoDifference {
-		out.add("difference", c.Ends.Words()+", bad end against good end")
-		out.more("evidence", f.Ends.Evidence)
-	} else if f.Result != bisect.NoDifference {
-		out.add("evidence", f.Ends.Evidence)
+	// Where nothing is known of a complaint, the headline has the evidence.
+	differ := f.Complaint != nil && f.Complaint.Ends != nil && f.Result != bisect.NoDifference
+	if differ {
+		out.add("difference", f.Complaint.Ends.Words()+", bad end against good end")
 	}
-	if p := f.Prospect; p != nil {
-		out.add("noise", fmt.Sprintf("%s varies by %s from launch to launch", p.Metric, words.Percent(p.Noise)))
+	if f.Complaint != nil && f.Result != bisect.NoDifference {
+		out.row(Row{Name: "evidence", Text: f.Ends.Evidence, More: differ})
+	}
+	if p := f.Prospect; p != nil && !differ { // of few launches: where more were made, a note tells the noise
+		noise := fmt.Sprintf("%s varies by %s from launch to launch", p.Metric, words.Percent(p.Noise))
+		if p.Seen {
+			noise += fmt.Sprintf("; after %s the ends seemed to differ by %s", words.Count(p.Made, "launch"), words.Percent(p.Change))
+		}
+		out.add("noise", noise)
 	}
 	out.add("error", report.Text(f.Error))
-	if n := len(f.Suspects); n > most && alike(f.Suspects) {
+	if n := len(f.Suspects); n > mostSuspects && alike(f.Suspects) {
 		out.add("suspects", fmt.Sprintf("%d commits, none likelier than another", n))
 	} else if f.Result != bisect.Broken {
 		left := 1.0
 		for i, s := range f.Suspects {
 			r := commitRow("suspects", f.ledger, s.Commit, s.Subject)
 			r.Text = fmt.Sprintf("%s  %s", words.Percent(s.Probability), r.Text)
-			r.More = i >= most
+			r.More = i >= mostSuspects
 			out.row(r)
 			left -= s.Probability
-			if rest := n - most; i == most-1 && rest > 0 {
+			if rest := n - mostSuspects; i == mostSuspects-1 && rest > 0 {
 				out.add("suspects", fmt.Sprintf("%d more, %s together", rest, words.Percent(max(left, 0))))
 			}
 		}
 	}
-	out.add("hint", f.Ends.Hint)
+	out.row(Row{Name: "hint", Text: f.Ends.Hint, More: f.Spent}) // the command to go on stands below
 	return out
 }
 
@@ -416,6 +412,9 @@ func (f *finder) strip() Strip {
 		}
 	}
 	for _, x := range f.places() {
+		if x.State == Unsure && len(f.Culprits) > 0 {
+			continue // no suspect any more: the answer did not need it
+		}
 		if x.At < len(s.States) && x.State != "" && s.States[x.At] != Unsure {
 			s.States[x.At] = x.State
 		}
@@ -425,14 +424,23 @@ func (f *finder) strip() Strip {
 
 // Caption says what the strip shows, but for its marks.
 func (s Strip) Caption() string {
-	text := fmt.Sprintf("Commits from %s to %s; those without a mark were not tested.", s.From, s.To)
+	text := fmt.Sprintf("Every commit from %s to %s; a mark is a verdict.", s.From, s.To)
 	if slices.Contains(s.States, Unsure) {
 		text += " The culprit is among the shaded ones."
 	}
 	if at := slices.Index(s.States, Culprit); at >= 0 && slices.Contains(s.States[at:], Good) {
-		text += " Behind the culprit, those that pass are on a branch without it."
+		text += " After the culprit, those that pass are on a branch without it."
 	}
 	return text
+}
+
+// Unmarked says what the commits without a state are. Where there is a culprit, some may have been launched, and needed no
+// verdict.
+func (s Strip) Unmarked() string {
+	if slices.Contains(s.States, Culprit) {
+		return "not needed"
+	}
+	return "not tested"
 }
 
 // tested is what a job tested: commits, or settings of one.
@@ -448,7 +456,11 @@ func totals(t report.Totals, what string) string {
 	if t.Trials == 0 && t.Wall == 0 {
 		return ""
 	}
-	s := fmt.Sprintf("%s tested, %s, %s in %s", words.Count(t.Candidates, what), words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), words.Seconds(t.Wall))
+	s := fmt.Sprintf("%s tested in %s", words.Count(t.Candidates, what), words.Count(t.Trials, "launch"))
+	if t.Builds > 0 {
+		s += " and " + words.Count(t.Builds, "build")
+	}
+	s += ", " + words.Seconds(t.Wall)
 	if t.Cost != nil {
 		s += fmt.Sprintf(", price %.4g", *t.Cost)
 	}

@@ -28,9 +28,10 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	var f rows
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
+	f.add("confidence", c.confidence())
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
-	p.Sections = []Section{c.metrics(v), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{c.metrics(v), notes(d.Warnings), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(d.FlagsDiffer()), d.Devices, ""), v.table(nil)}
 	return p
 }
 
@@ -42,7 +43,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l))
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
-	p.Sections = []Section{metrics, gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings)}
+	p.Sections = []Section{metrics, notes(d.Warnings), gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(false), d.Devices, ""), v.table(nil)}
 	if d.NotLaunched != nil {
 		p.Sections = []Section{metrics, notes(d.Warnings)}
 	}
@@ -68,14 +69,27 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		f.row(Row{Name: "lines", Text: words.Listed(places, mostPlaces), Lines: changedLines(l.Diffs[c.Commit])})
 	case d.Search != nil:
 		f.add("culprit", "not found: "+d.Search.Why)
+	case d.Result == report.GateRegression:
+		f.add("culprit", "one of the commits of the branch; --bisect finds which")
 	}
 	if d.Result == report.GateRegression {
 		f.add("better", d.Improved())
+	}
+	if d.Culprit == nil {
+		f.add("confidence", compared{Compared: d.Compared}.confidence())
 	}
 	f.row(sideRow("base", l, d.Base))
 	f.row(sideRow("HEAD", l, d.Head))
 	f.add("error", report.Text(d.Error))
 	return f
+}
+
+// confidence is how sure the verdicts are, all together; "" where none rests on numbers.
+func (c compared) confidence() string {
+	if len(c.Contrasts) == 0 || c.Failure != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.4g %% over all metrics, from %s of fresh launches in turn", 100*(1-c.ErrorRate), words.Count(c.Pairs, "pair"))
 }
 
 // changedLines are the first lines that a diff adds and removes.
@@ -110,7 +124,7 @@ func accepted(d *report.Gate) (out []string) {
 			fresh++
 		}
 		if !a.Seen && d.ExitCode == 0 && d.Result != report.GateOpen {
-			out = append(out, fmt.Sprintf("Accepted, but not needed: %s up to %.4g (%s).", a.Name(), a.Limit, a.Reason))
+			out = append(out, fmt.Sprintf("Accepted, but not needed: %s up to %s (%s).", a.Name(), words.Change(a.Limit), a.Reason))
 		}
 	}
 	if fresh > 0 {
@@ -242,9 +256,14 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 	return r
 }
 
-// launched says how many launches there were of each side, and which of them do not count.
+// launched says how many launches there were of each side, and which of them do not count, where not all do.
 func launched(names [2]string, all ...report.Candidate) Section {
 	var f rows
+	if !slices.ContainsFunc(all, func(c report.Candidate) bool {
+		return c.Counted < c.Launches || len(c.LeftOut)+len(c.Marked) > 0 || c.WarmUps > 0
+	}) {
+		return Section{}
+	}
 	for i, c := range all {
 		s := fmt.Sprintf("%s, %d counted", words.Count(c.Launches, "launch"), c.Counted)
 		if c.WarmUps > 0 {

@@ -5,54 +5,48 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// cost is what the launches took, by phase and by purpose; idle is why no device was watched.
-func (v view) cost(totals report.Totals, devices []string, idle string) Section {
-	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, devices, idle)}
+// cost is what the launches of candidates, which are called what, took, by phase; idle is why no device was watched.
+func (v view) cost(totals report.Totals, what string, devices []string, idle string) Section {
+	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, what, devices, idle)}
 	rows := (report.Ledger{Launches: report.Made(v.launches)}).PhaseCosts()
 	total := 0.0
 	for _, r := range rows {
 		total += r.Seconds
 	}
-	var c []chart.Spent
-	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "trials", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
+	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "launches", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
 	for _, r := range rows {
 		share := r.Seconds / max(total, 1e-9)
 		ended := ""
 		if r.Ended > 0 {
 			ended = fmt.Sprint(r.Ended)
 		}
-		c = append(c, chart.Spent{Name: words.Printable(r.Phase), Seconds: r.Seconds, Share: share})
 		t.Rows = append(t.Rows, []string{r.Phase, words.Seconds(r.Seconds), fmt.Sprintf("%.0f %%", 100*share), words.Seconds(r.Longest), fmt.Sprint(r.Trials), ended})
 	}
-	if len(rows) > 0 {
-		s.Charts = []Chart{{Label: "Seconds by phase over all launches", Picture: chart.Costs(c)}}
-		s.Tables = []Table{t}
-	}
+	s.Tables = []Table{t}
 	return s
 }
 
 // costLines are the totals.
-func costLines(t report.Totals, devices []string, idle string) []string {
+func costLines(t report.Totals, what string, devices []string, idle string) []string {
 	if t.Trials == 0 && t.Wall == 0 {
 		return nil
 	}
-	candidates := words.Count(t.Candidates, "candidate")
+	candidates := words.Count(t.Candidates, what)
 	if t.Drilled > 0 {
 		candidates += fmt.Sprintf(" and %d more within the culprit", t.Drilled)
 	}
 	out := []string{
-		fmt.Sprintf("%s, %s, %s, %d from the build cache, %s inferred", candidates, words.Count(t.Trials, "trial"), words.Count(t.Builds, "build"), t.CacheHits, words.Count(t.Inferred, "answer")),
+		fmt.Sprintf("%s, %s, %s, %d from the build cache, %s inferred", candidates, words.Count(t.Trials, "launch"), words.Count(t.Builds, "build"), t.CacheHits, words.Count(t.Inferred, "answer")),
 		"wall " + words.Seconds(t.Wall) + spent(t),
 	}
 	if t.Cost != nil {
 		out[1] += fmt.Sprintf(", price %.4g", *t.Cost)
 	}
 	if t.Reused > 0 {
-		out = append(out, words.Count(t.Reused, "trial")+" of earlier sessions taken over (--fresh makes them again)")
+		out = append(out, words.Count(t.Reused, "launch")+" of earlier sessions taken over (--fresh makes them again)")
 	}
 	for _, d := range devices {
 		out = append(out, "on "+d)
@@ -82,34 +76,4 @@ func spent(t report.Totals) string {
 		parts = append(parts, "other "+words.Seconds(rest))
 	}
 	return ": " + strings.Join(parts, ", ")
-}
-
-// purposes is what was spent on what.
-func (v view) purposes() Table {
-	t := Table{Title: "Time by purpose", Columns: []string{"purpose", "launches", "build", "run"}, Right: []int{1, 2, 3}, Detail: true}
-	type sum struct {
-		n          int
-		build, run float64
-	}
-	sums := map[string]*sum{}
-	var order []string
-	for _, l := range report.Made(v.launches) {
-		why := v.why(l)
-		x := sums[why]
-		if x == nil {
-			x = &sum{}
-			sums[why] = x
-			order = append(order, why)
-		}
-		x.n++
-		x.run += l.Outcome.Wall
-		if l.Outcome.Built {
-			x.build += l.Outcome.Build
-		}
-	}
-	for _, why := range order {
-		x := sums[why]
-		t.Rows = append(t.Rows, []string{why, fmt.Sprint(x.n), words.Seconds(x.build), words.Seconds(x.run)})
-	}
-	return t
 }

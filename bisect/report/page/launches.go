@@ -194,7 +194,6 @@ func (v view) timeline(known []string) Section {
 	s.Charts = []Chart{{Label: "Launches in time, by what they were for; below them what the device went through", Picture: l.Timeline(devices)}}
 	s.Words = "A lane for each purpose of launches, more where they overlap. A build is drawn right before its launch, although it may have been made ahead."
 	if len(devices) == 0 {
-		s.Tables = []Table{v.purposes()}
 		s.Charts[0].Label = "Launches in time, by what they were for"
 		return s
 	}
@@ -210,7 +209,6 @@ func (v view) timeline(known []string) Section {
 		}
 		s.Tables = append(s.Tables, deviceTable(d))
 	}
-	s.Tables = append(s.Tables, v.purposes())
 	on := " No throttling, no other process."
 	if throttled+shared > 0 {
 		on = fmt.Sprintf(" Throttled in %s, shared with other processes in %s.", words.Count(throttled, "launch"), words.Count(shared, "launch"))

@@ -23,14 +23,14 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 		devices = append(devices, x.Name)
 	}
 	var f rows
+	what := tested(strings.Contains(d.Candidate.Revision, ":"))
 	f.row(sideRow("commit", l, d.Candidate))
-	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
-	took := launched([2]string{"launches"}, d.Candidate)
 	if d.Memory != nil {
-		took.Facts = append(took.Facts, Row{Name: "memory", Text: fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20))})
+		f.add("memory", fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20)))
 	}
-	p.Sections = []Section{measuredPhases(d), measuredMetrics(d, v), measuredDevices(d), took, v.timeline(devices), v.phases(), v.cost(d.Totals, nil, ""), v.table(nil), notes(d.Warnings)}
+	f.add("error", report.Text(d.Error))
+	p := one(Page{Session: d.Session, Result: d.Result, State: cmp.Or(contrastState(d.Result), Bad), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, what), Next: report.Next(d, l)}, f)
+	p.Sections = []Section{measuredPhases(d), measuredMetrics(d, v), measuredDevices(d), notes(d.Warnings), launched([2]string{"launches"}, d.Candidate), v.timeline(devices), v.phases(), v.cost(d.Totals, what, nil, ""), v.table(nil)}
 	return p
 }
 
@@ -97,12 +97,23 @@ func extremes(s report.Summary, unit string) string {
 func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	names := [2]string{"A", "B"}
 	v := sides(d.Session, l, names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
+	what := tested(d.A.Commit == d.B.Commit)
 	var f rows
+	headline := cmp.Or(d.Summary, d.Result)
+	for i, r := range d.Moved { // one is the answer, the others explain it
+		if i == 0 {
+			headline = "Largest change: " + r.Words(true)
+			continue
+		}
+		f.add("with it", r.Words(d.Moved[i-1].Kernel != r.Kernel))
+	}
+	f.add("limited by", d.Limiter())
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
 	f.add("error", report.Text(d.Error))
-	p := one(Page{Session: d.Session, Result: d.Result, Headline: cmp.Or(d.Summary, d.Result), Totals: totals(d.Totals, "candidate"), Next: report.Next(d, l)}, f)
+	p := one(Page{Session: d.Session, Result: d.Result, Headline: headline, Totals: totals(d.Totals, what), Next: report.Next(d, l)}, f)
 	x := d.Table("A against B", "A", "B")
+	pairs := paired(x)
 	builds := Section{ID: "builds", Title: "Builds that failed", Brief: true}
 	for _, b := range d.Builds {
 		why := ""
@@ -116,8 +127,8 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, r)
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Brief: true, Charts: paired(x), Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}}}},
-		builds, launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, d.Devices, ""), v.table(nil), notes(d.Warnings),
+		{ID: "explain", Title: "Why they differ", Brief: true, Charts: pairs, Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}, First: x.Changed, Fold: len(pairs) > 0}}},
+		builds, notes(d.Warnings), launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, ""), v.table(nil),
 	}
 	return p
 }
@@ -169,7 +180,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}, Few: []int{0, 3, 4, 5}}
 	for _, c := range s.Commits {
 		x := chart.Measured{
-			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(commitValue(c, s.Unit)),
+			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(c.Words(s.Unit)),
 			Change: words.Change(float64(c.Ratio)), Y: float64(c.Values.Median * scale), Low: float64(c.Values.Low * scale), High: float64(c.Values.High * scale),
 			Failed: len(c.Failures) > 0 && c.Values.N == 0,
 		}
@@ -183,7 +194,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	}
 	steps := s.Steps()
 	out := Section{
-		ID: id, Brief: true, Title: s.Name() + better(s.Better) + "; " + measuredOn(s), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
+		ID: id, Brief: true, Title: s.Name() + better(s.Better) + "; " + s.On(), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
 		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps), Sketch: historySketch{series, words.Quantity(float64(low), s.Unit), words.Quantity(float64(high), s.Unit)}}},
 	}
 	for _, x := range steps {
@@ -211,35 +222,6 @@ func historyWords(s report.HistorySeries, failed bool) string {
 		out = append(out, "Changes are against "+words.Short(*s.Base)+".")
 	}
 	return strings.Join(out, " ")
-}
-
-// measuredOn says how a series was measured: on what, by what command, with what caches.
-func measuredOn(s report.HistorySeries) string {
-	on := "no device watched"
-	if len(s.Devices) > 0 {
-		on = "on " + strings.Join(s.Devices, ", ")
-	}
-	on += "; " + strings.Join(s.Command, " ")
-	if s.Caches != nil {
-		on += "; " + *s.Caches + " caches"
-	}
-	return on
-}
-
-// commitValue is the median of a commit, or how its launches ended.
-func commitValue(c report.HistoryCommit, unit string) string {
-	var parts []string
-	if c.Values.N > 0 {
-		parts = append(parts, c.Values.Words(unit))
-	}
-	for _, f := range c.Failures {
-		s := string(f.Class)
-		if f.Phase != nil && f.Class != bisect.BuildFailed {
-			s += " in " + *f.Phase
-		}
-		parts = append(parts, fmt.Sprintf("%d %s", f.Launches, s))
-	}
-	return cmp.Or(strings.Join(parts, ", "), "no value")
 }
 
 // Sketch draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has

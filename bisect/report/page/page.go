@@ -62,6 +62,7 @@ type Table struct {
 	Right   []int   // columns of numbers
 	States  []State // of the rows
 	Detail  bool    // the values of a picture, or a list of everything: not in text, folded elsewhere
+	Fold    bool    // folded where a picture above it shows most of it
 	Most    int     // rows that text shows; 0 is all
 	First   []int   // rows that are shown before others where there are more than Most
 	Few     []int   // columns that matter most, in their order, where there is little room
@@ -105,6 +106,33 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 		}
 	}
 	return rows, len(x.Rows) - len(rows)
+}
+
+// filled is the table without the columns in which no row has anything.
+func (x Table) filled() Table {
+	var columns []string
+	rows, to := make([][]string, len(x.Rows)), map[int]int{}
+	for i, name := range x.Columns {
+		if !slices.ContainsFunc(x.Rows, func(row []string) bool { return i < len(row) && row[i] != "" }) {
+			continue
+		}
+		to[i], columns = len(columns), append(columns, name)
+		for r, row := range x.Rows {
+			if i < len(row) {
+				rows[r] = append(rows[r], row[i])
+			}
+		}
+	}
+	moved := func(all []int) (out []int) {
+		for _, i := range all {
+			if n, kept := to[i]; kept {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	x.Columns, x.Rows, x.Right, x.Few = columns, rows, moved(x.Right), moved(x.Few)
+	return x
 }
 
 // Sketcher is a picture that text can draw, with marks from low to high. A sketch is whole lines, or empty.
@@ -177,7 +205,7 @@ func (p *Page) clean() {
 			for r, row := range t.Rows {
 				t.Rows[r] = cleanAll(row)
 			}
-			s.Tables[k] = t
+			s.Tables[k] = t.filled()
 		}
 	}
 }

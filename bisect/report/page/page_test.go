@@ -40,8 +40,8 @@ func TestSections(t *testing.T) {
 		page Page
 		want string
 	}{
-		{"slow", pageOf(samples.Slow()), "diff explain proof search timeline phases cost launches notes"},
-		{"timeout", pageOf(samples.Found()), "proof search timeline phases cost launches notes"},
+		{"slow", pageOf(samples.Slow()), "notes diff explain proof search timeline phases cost launches"},
+		{"timeout", pageOf(samples.Found()), "notes proof search timeline phases cost launches"},
 		{"flags", flagsPage(t), "sets claims keep effects timeline phases cost launches"},
 		{"nothing", pageOf(report.Input{Finding: bisect.Finding{Result: bisect.Broken}}), ""},
 	} {
@@ -102,7 +102,7 @@ func TestGuiltyLinesInOrder(t *testing.T) {
 	}
 }
 
-// An effect has the medians behind it, but not where it is of several cases together.
+// An effect has the values before and after it, which differ by just as much as it says, but not where it is of several cases together.
 func TestValuesOfAnEffect(t *testing.T) {
 	launch := func(commit string, purpose bisect.Purpose, seconds ...float64) report.Launch {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -111,19 +111,41 @@ func TestValuesOfAnEffect(t *testing.T) {
 		}
 		return report.Launch{Candidate: bisect.Candidate{Commit: commit}, Purpose: purpose, Outcome: o}
 	}
-	c := report.Culprit{Commit: "c", Parents: []string{"p"}, Effect: &report.Effect{Metric: "time"}}
+	c := report.Culprit{Commit: "c", Parents: []string{"p"}, Effect: &report.Effect{Metric: "time", Ratio: 1.5}}
 	for _, x := range []struct {
 		one, want string
 		launches  []report.Launch
 	}{
-		{"", "; before 12.30 ms, after 13.70 ms", []report.Launch{launch("p", bisect.ConfirmParent, .0123), launch("c", bisect.ConfirmCulprit, .0137), launch("c", bisect.Searching, 9)}},
+		{"", "; before 10.60 ms, after 15.90 ms", []report.Launch{launch("p", bisect.ConfirmParent, .0123), launch("c", bisect.ConfirmCulprit, .0137), launch("c", bisect.Searching, 9)}},
 		{"", "", []report.Launch{launch("p", bisect.ConfirmParent, .0123, 1), launch("c", bisect.ConfirmCulprit, .0137, 1)}},
-		{"n1", "; before 1.000 s, after 2.000 s", []report.Launch{launch("p", bisect.ConfirmParent, .0123, 1), launch("c", bisect.ConfirmCulprit, .0137, 2)}},
+		{"n1", "; before 1.155 s, after 1.732 s", []report.Launch{launch("p", bisect.ConfirmParent, .0123, 1), launch("c", bisect.ConfirmCulprit, .0137, 2)}},
 		{"", "", []report.Launch{launch("c", bisect.ConfirmCulprit, .0137)}},
 	} {
 		if c.Effect.Case = x.one; values(report.Ledger{Launches: x.launches}, c) != x.want {
 			t.Errorf("%q, want %q", values(report.Ledger{Launches: x.launches}, c), x.want)
 		}
+	}
+}
+
+// A commit without a verdict is no suspect once there is a culprit: the answer did not need it.
+func TestStripOfAnAnswer(t *testing.T) {
+	in := samples.Slow()
+	in.Finding.Steps = append(in.Finding.Steps, bisect.Step{Commit: samples.CommitID(2), Role: bisect.RoleSearch, Verdict: bisect.Verdict{Call: bisect.Untestable, Class: bisect.OK}})
+	s := New(report.NewSearch(in), in.Ledger).Strip
+	if slices.Contains(s.States, Unsure) || !slices.Contains(s.States, Culprit) || s.Unmarked() != "not needed" {
+		t.Errorf("%q %s", s.States, s.Caption())
+	}
+	in.Finding.Result, in.Finding.Culprits = bisect.Inconclusive, nil
+	if s = New(report.NewSearch(in), in.Ledger).Strip; !slices.Contains(s.States, Unsure) || s.Unmarked() != "not tested" {
+		t.Errorf("%q %s", s.States, s.Caption())
+	}
+}
+
+// A column in which no row has anything is left out, and the numbers of the others stay right.
+func TestFilledTable(t *testing.T) {
+	x := Table{Columns: []string{"a", "b", "c", "d"}, Rows: [][]string{{"1", "", "3", ""}, {"", "", "6", "7"}}, Right: []int{1, 2}, Few: []int{3, 0, 1}}.filled()
+	if !slices.Equal(x.Columns, []string{"a", "c", "d"}) || !slices.Equal(x.Rows[1], []string{"", "6", "7"}) || !slices.Equal(x.Right, []int{1}) || !slices.Equal(x.Few, []int{2, 0}) {
+		t.Errorf("%+v", x)
 	}
 }
 

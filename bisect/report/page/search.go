@@ -30,11 +30,11 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	}
 	f.place()
 	v, r := f.view(), f.drawn()
-	metrics := r.Metrics()
-	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, tested(d.Axis != report.AxisHistory)), Next: report.Next(d, l)}
+	metrics, what := r.Metrics(), tested(d.Axis != report.AxisHistory)
+	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, what), Next: report.Next(d, l)}
 	p.Sections = []Section{
-		prospect(d), shares(d, l), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
-		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, d.Devices, d.Unwatched), v.table(f.culprits), notes(d.Warnings)}
+		shares(d, l), notes(d.Warnings), prospect(d), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
+		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, what, d.Devices, d.Unwatched), v.table(f.culprits)}
 	return p
 }
 
@@ -143,17 +143,22 @@ func suspects(d *report.Search, l report.Ledger) Section {
 			picture.Rows = append(picture.Rows, chart.Row{Name: words.Printable(words.Short(s.Commit) + " " + subject), State: Unsure, Value: chance(s.Probability), Bars: []chart.Bar{{To: s.Probability, Class: "f-" + string(Unsure)}}})
 		}
 	}
-	s.Tables, s.Charts = []Table{t}, []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
+	if t.Detail = alike(d.Suspects) && len(d.Suspects) > mostSuspects; !t.Detail {
+		s.Charts = []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
+	}
+	s.Tables = []Table{t}
 	return s
 }
 
 // prospect is what was said early, where the search came to no answer.
 func prospect(d *report.Search) Section {
-	if d.Prospect == nil || d.Result == bisect.Found {
+	if d.Prospect == nil || d.Result == bisect.Found || d.Complaint != nil && d.Complaint.Ends != nil { // more is known by now
 		return Section{}
 	}
-	head, hints := words.Prospect(*d.Prospect)
-	return Section{ID: "forecast", Title: "Forecast after the first launches", List: append([]string{head}, hints...)}
+	p := *d.Prospect
+	p.Left = 0 // what was left of the budget then is of no use now
+	head, hints := words.Prospect(p)
+	return Section{ID: "forecast", Title: fmt.Sprintf("Forecast after the first %s", words.Count(p.Made, "launch")), List: append([]string{head}, hints...)}
 }
 
 // shares is the table of what the difference between the ends is made of, where that is not one culprit alone.
@@ -165,7 +170,7 @@ func shares(d *report.Search, l report.Ledger) Section {
 			moved = changeOf(e.Ratio, e.Low, e.High)
 		}
 		if s != nil {
-			share = shareWords(*s)
+			share = s.Words()
 		}
 		t.Rows = append(t.Rows, []string{what, moved, share, subject})
 	}
@@ -199,21 +204,13 @@ func shareOf(c report.Culprit) *report.Share {
 	return s
 }
 
-// shareWords is a share in percent, with its interval unless it is all there is.
-func shareWords(s report.Share) string {
-	value := fmt.Sprintf("%.0f %%", 100*s.Value)
-	if low, high := 100*s.Low, 100*s.High; high-low >= 1 {
-		return fmt.Sprintf("%s (%.0f to %.0f %%)", value, low, high)
-	}
-	return value
-}
-
 // why is the explanation of the culprit, where one was made.
 func why(d *report.Search) Section {
 	s := Section{ID: "explain", Title: "Why it differs"}
 	if x := d.Explain; x != nil {
 		s.Tables = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes, Right: []int{2, 3}, Most: 14, First: x.Changed}}
 		s.Charts = paired(*x)
+		s.Tables[0].Fold = len(s.Charts) > 0
 	}
 	return s
 }
@@ -328,7 +325,7 @@ func (f *finder) diff() Section {
 	}
 	s.Words = "Against the first parent."
 	if hunks > 0 {
-		s.Words += " Lines marked “guilty” are the cause; those marked “carrier” are only required to build."
+		s.Words += " Lines marked “guilty” are the cause; those marked “carrier”, if any, are only required to build."
 	}
 	s.Diff = boundedDiff(all)
 	return s

@@ -18,9 +18,20 @@ import (
 func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "the base") }
 
 // guiltySet is what a guilty set rests on.
-func guiltySet(s report.MinimalSet) []Row {
+func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	var out rows
-	out.add("cause", s.Name()+": "+failsAs(s))
+	n, failed := 0, 0
+	for _, x := range tests {
+		if !x.Inferred && x.Name() == s.Name() {
+			if n++; x.Answer == sets.Fail {
+				failed++
+			}
+		}
+	}
+	often := "repeatedly"
+	if n > 1 {
+		often = fmt.Sprintf("in %d of %d tests", failed, n)
+	}
 	if !s.Certified {
 		out.add("verified", "no")
 		return out
@@ -28,11 +39,11 @@ func guiltySet(s report.MinimalSet) []Row {
 	if len(s.Culprits) == 0 {
 		out.add("verified", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
 	} else {
-		undone := "undone"
+		undone := "this is undone"
 		if len(s.Culprits) > 1 {
-			undone = "one is undone"
+			undone = "any of these is undone"
 		}
-		out.add("verified", fmt.Sprintf("fails repeatedly; passes once %s: %s", undone, strings.Join(s.Culprits, ", ")))
+		out.add("verified", fmt.Sprintf("fails %s; passes when %s: %s", often, undone, strings.Join(s.Culprits, ", ")))
 	}
 	if required := s.Required(); len(required) > 0 {
 		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")

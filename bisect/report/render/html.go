@@ -38,8 +38,9 @@ func HTML(w io.Writer, p page.Page) error {
 		"shown": func(all []page.Row, more bool) []page.Row {
 			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
 		},
-		"again": func(all []page.Row, i int) bool { return named(all, i) == "" },
-		"strip": strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields,
+		"subject": func(r page.Row) bool { return r.Name == "commit" || r.Name == "culprit" },
+		"again":   func(all []page.Row, i int) bool { return named(all, i) == "" },
+		"strip":   strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {
 				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })

@@ -106,11 +106,11 @@ func TestGuiltyLinesSaySo(t *testing.T) {
 	}
 }
 
-// Every chart stands in a section with a table.
+// Every chart stands in a section with a table; that of the timeline is the list of all launches.
 func TestEveryChartIsATableToo(t *testing.T) {
 	for _, p := range []page.Page{pageOf(samples.Slow()), pageOf(samples.Found()), flagsPage(t)} {
 		for _, s := range p.Sections {
-			if len(s.Charts) > 0 && len(s.Tables) == 0 {
+			if len(s.Charts) > 0 && len(s.Tables) == 0 && s.ID != "timeline" {
 				t.Errorf("section %s has no table", s.ID)
 			}
 			for _, x := range s.Tables {

@@ -164,8 +164,10 @@ func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out
 	return out
 }
 
-// mostNext is how many commands stand below an answer where not all is wanted.
-const mostNext = 4
+const (
+	mostNext = 4  // commands below an answer where not all is wanted
+	usual    = 80 // columns that a command is folded to where the width is not known
+)
 
 // end is what follows the answer: what to type next, the range in a line, and what it took.
 func (t Terminal) end(p page.Page) (out []string) {
@@ -173,8 +175,12 @@ func (t Terminal) end(p page.Page) (out []string) {
 	if n := len(next); n > mostNext && !t.All { // the last shows the rest
 		next = append(slices.Clone(next[:mostNext-1]), next[n-1])
 	}
+	across := t
+	if across.Width == 0 {
+		across.Width = usual
+	}
 	for _, c := range next {
-		lead, room := "  "+t.dim(pad(name, nameWidth, false))+"  ", t.room(nameWidth+4)
+		lead, room := "  "+t.dim(pad(name, nameWidth, false))+"  ", across.room(nameWidth+4)
 		lines := folded(c.Argv, room)
 		if why := "    # " + c.Why; c.Why != "" && len(lines) == 1 && utf8.RuneCountInString(lines[0]+why) <= room {
 			lines[0] += why
@@ -187,7 +193,7 @@ func (t Terminal) end(p page.Page) (out []string) {
 	}
 	if s := p.Strip; len(s.States) > 0 {
 		room := min(t.room(2), 100) - len(s.From) - len(s.To) - 2
-		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To, t.dim(t.fit("  "+legend(s.States))))
+		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To, t.dim(t.fit("  "+legend(s))))
 	}
 	if p.Totals != "" {
 		out = append(out, t.fit("  "+p.Totals))
@@ -196,13 +202,13 @@ func (t Terminal) end(p page.Page) (out []string) {
 }
 
 // legend says what the marks of a strip mean.
-func legend(states []page.State) string {
+func legend(s page.Strip) string {
 	var out []string
 	for _, k := range []struct {
 		state page.State
 		words string
-	}{{page.Good, "✓ passes"}, {page.Bad, "✗ fails"}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· not tested"}} {
-		if slices.Contains(states, k.state) {
+	}{{page.Good, "✓ passes"}, {page.Bad, "✗ fails"}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· " + s.Unmarked()}} {
+		if slices.Contains(s.States, k.state) {
 			out = append(out, k.words)
 		}
 	}

@@ -40,6 +40,10 @@ func Did(class bisect.Class, phase string, e *bisect.Effect) string {
 		return "makes it slower"
 	case class == bisect.BuildFailed:
 		return "breaks the build"
+	case class == bisect.Wrong:
+		return "makes " + Doing(phase, false) + " fail"
+	case class == bisect.Crash:
+		return "makes " + Doing(phase, false) + " crash"
 	}
 	return "introduces " + Failure(class, phase)
 }

@@ -17,16 +17,16 @@ func Prospect(p bisect.Prospect) (head string, hints []string) {
 	}
 	takes := "would take more launches than a search makes"
 	if p.Launches > 0 {
-		takes = fmt.Sprintf("would take about %s more (%s)", about(p.Launches, "launch"), duration(p.Seconds))
+		takes = fmt.Sprintf("would take about %s (%s)", about(p.Launches, "more launch"), duration(p.Seconds))
 	}
 	head = fmt.Sprintf("`%s` varies by %s from launch to launch: %s %s", p.Metric, Percent(p.Noise), wanted, takes)
 	within := "in " + about(p.Within, "launch")
 	if p.Left > 0 {
-		head += fmt.Sprintf(", the budget leaves %s", duration(p.Left))
+		head += fmt.Sprintf("; the budget leaves %s", duration(p.Left))
 		within = "within the budget"
 	}
 	if p.Findable > 0 {
-		hints = append(hints, fmt.Sprintf("%s, changes from about %s on can be found", within, Percent(p.Findable)))
+		hints = append(hints, fmt.Sprintf("%s, only changes of about %s or more can be found", within, Percent(p.Findable)))
 	} else {
 		hints = append(hints, within+", no change can be found")
 	}

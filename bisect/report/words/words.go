@@ -94,10 +94,14 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%.2f s", s)
 }
 
-// Limit is a duration that was chosen, such as 3 s.
+// Limit is a duration that was chosen, such as 3 s or 180 s.
 func Limit(s float64) string {
-	if s >= 60 {
-		return time.Duration(s * float64(time.Second)).String()
+	if s >= 600 {
+		text := time.Duration(s * float64(time.Second)).String()
+		if whole, ok := strings.CutSuffix(text, "m0s"); ok {
+			text = whole + "m"
+		}
+		return text
 	}
 	return fmt.Sprintf("%.4g s", s)
 }

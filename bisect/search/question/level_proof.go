@@ -184,7 +184,8 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 		if c.test.Pairs() == 0 && c.lost == "" { // the budget ended first
 			continue
 		}
-		text := fmt.Sprintf("%s against %s, %s in turn, %s for a step", words.Change(v.q.Effect(c.test.Median(), 0).Ratio), bisect.ShortID(c.parent), words.Count(c.test.Pairs(), "pair"), words.Odds(c.test.LogOdds(m.Noise())))
+		// Only the odds: how far it moved is the effect, which rests on more launches than these pairs.
+		text := fmt.Sprintf("%s for a step from %s, %s in turn", words.Odds(c.test.LogOdds(m.Noise())), bisect.ShortID(c.parent), words.Count(c.test.Pairs(), "pair"))
 		if c.exact != nil {
 			text = fmt.Sprintf("%s: %s, and %s in %s", v.q.Channel.Name(), exactValue(v.q, v.r.Ledger, c.culprit), exactValue(v.q, v.r.Ledger, c.parent), bisect.ShortID(c.parent))
 		}

@@ -19,6 +19,7 @@ import (
 // The groups of an explanation.
 const (
 	groupPhases       = "phases"
+	groupMetrics      = "metrics"
 	groupKernels      = "kernels"
 	groupResources    = "resources"
 	groupInstructions = "instructions"
@@ -187,7 +188,7 @@ func (x *explainer) metricRows() (rows []figures.Row) {
 		if ma.Better == string(metric.Higher) {
 			sort = figures.SortUse
 		}
-		r := figures.Numbers(groupPhases, "", "measured "+name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
+		r := figures.Numbers(groupMetrics, "", name, cmp.Or(ma.Unit, mb.Unit), sort, float64(ma.Values.Median), float64(mb.Values.Median))
 		r.Key, r.Noise = true, max(metricNoise, wide(ma.Values), wide(mb.Values))
 		r.Metric, r.Case, r.Better = n.Metric, n.One, cmp.Or(ma.Better, mb.Better)
 		rows = append(rows, r)
@@ -323,7 +324,7 @@ func (p kernelPair) resourceRows() []figures.Row {
 		key(p.sameSource("static shared memory", "B", figures.SortShared, (*kernelView).staticShared)),
 		key(p.number(groupResources, "dynamic shared memory", "B", figures.SortShared, (*kernelView).dynamicShared)),
 		key(figures.Numbers(groupResources, p.name, "occupancy, theoretical", "%", figures.SortOccupancy, occupancyA, occupancyB)),
-		key(figures.Texts(groupResources, p.name, "limited by", figures.SortNone, limitA, limitB)),
+		key(figures.Texts(groupResources, p.name, "limited by", figures.SortLimit, limitA, limitB)),
 		p.number(groupResources, "waves per multiprocessor", "", figures.SortNone, func(v *kernelView) float64 { return v.metric("launch__waves_per_multiprocessor") }),
 	}
 }
