@@ -237,7 +237,7 @@ func OneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
 	for _, m := range ms {
 		given := [2][]string{Cases(m, first[0]), Cases(m, first[1])}
 		if m.Exact {
-			for _, p := range renamed(given) {
+			for _, p := range Renamed(given[0], given[1], Family) {
 				for side := range given {
 					given[side] = without(given[side], p[side])
 				}
@@ -279,7 +279,7 @@ func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 			out = append(out, Channel{Metric: m, Case: c}.within(first[0]))
 		}
 		if m.Exact {
-			for _, p := range renamed([2][]string{a, b}) {
+			for _, p := range Renamed(a, b, Family) {
 				out = append(out, Channel{Metric: m, Case: p[1], kernel: &kernel{names: p[:], others: setOf(slices.Concat(a, b))}})
 			}
 		}

@@ -93,22 +93,16 @@ func without(all []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
 }
 
-// renamed pairs the names of two builds that only one of them has and that are the only such names of their
-// function: a template with other arguments.
-func renamed(names [2][]string) (pairs [][2]string) {
-	inA, inB := setOf(names[0]), setOf(names[1])
-	a := slices.DeleteFunc(slices.Clone(names[0]), func(n string) bool { return inB[n] })
-	b := slices.DeleteFunc(slices.Clone(names[1]), func(n string) bool { return inA[n] })
-	return oneOfEach(a, b)
-}
-
-// oneOfEach pairs the names that are the only ones of their family on either side.
-func oneOfEach(a, b []string) (pairs [][2]string) {
-	alone := func(all []string) map[string]string {
+// Renamed pairs the names of two builds that only one of them has and that are the only such names of their family: a
+// template with other arguments.
+func Renamed(a, b []string, family func(string) string) (pairs [][2]string) {
+	alone := func(all []string, others map[string]bool) map[string]string {
 		out, count := map[string]string{}, map[string]int{}
 		for _, n := range all {
-			out[Family(n)] = n
-			count[Family(n)]++
+			if f := family(n); !others[n] {
+				out[f] = n
+				count[f]++
+			}
 		}
 		for f, n := range count {
 			if n > 1 {
@@ -117,9 +111,9 @@ func oneOfEach(a, b []string) (pairs [][2]string) {
 		}
 		return out
 	}
-	inA, inB := alone(a), alone(b)
+	inA, inB := alone(a, setOf(b)), alone(b, setOf(a))
 	for _, n := range a {
-		if other := inB[Family(n)]; other != "" && inA[Family(n)] == n {
+		if other := inB[family(n)]; other != "" && inA[family(n)] == n {
 			pairs = append(pairs, [2]string{n, other})
 		}
 	}
@@ -146,7 +140,7 @@ func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 	for side := range left {
 		left[side] = slices.DeleteFunc(slices.Clone(names[side]), func(n string) bool { return shared[n] })
 	}
-	for _, p := range renamed(names) {
+	for _, p := range Renamed(names[0], names[1], Family) {
 		cs = append(cs, of(p[:]...))
 		for side := range left {
 			left[side] = without(left[side], p[side])

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
@@ -143,46 +144,38 @@ func withoutParameters(sides ...[]*kernelView) {
 // comes first. gone and added are the kernels of A and of B without a partner.
 func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
 	withoutParameters(a, b)
-	restB := slices.Clone(b)
-	var restA []*kernelView
-	take := func(v *kernelView) {
-		restB = slices.DeleteFunc(restB, func(x *kernelView) bool { return x == v })
+	names := func(all []*kernelView) (out []string) {
+		for _, v := range all {
+			out = append(out, v.name)
+		}
+		return out
+	}
+	rest, partner := map[string]*kernelView{}, map[string]string{}
+	for _, v := range b {
+		rest[v.name], partner[v.name] = v, v.name
+	}
+	for _, p := range metric.Renamed(names(a), names(b), cuda.BaseName) {
+		partner[p[0]] = p[1]
 	}
 	for _, v := range a {
-		i := slices.IndexFunc(restB, func(x *kernelView) bool { return x.name == v.name })
-		if i < 0 {
-			restA = append(restA, v)
-			continue
-		}
-		pairs = append(pairs, kernelPair{name: v.name, a: v, b: restB[i]})
-		take(restB[i])
-	}
-	alone := func(all []*kernelView, base string) *kernelView {
-		var found *kernelView
-		for _, v := range all {
-			if cuda.BaseName(v.name) == base {
-				if found != nil {
-					return nil
-				}
-				found = v
-			}
-		}
-		return found
-	}
-	for _, v := range restA {
-		base := cuda.BaseName(v.name)
-		other := alone(restB, base)
-		if other == nil || alone(restA, base) == nil {
+		other := rest[partner[v.name]]
+		switch {
+		case other == nil:
 			gone = append(gone, v.name)
 			pairs = append(pairs, kernelPair{name: v.name, a: v, b: nowhere})
 			continue
+		case other.name == v.name:
+			pairs = append(pairs, kernelPair{name: v.name, a: v, b: other})
+		default:
+			pairs = append(pairs, kernelPair{name: cuda.BaseName(v.name), a: v, b: other})
 		}
-		pairs = append(pairs, kernelPair{name: base, a: v, b: other})
-		take(other)
+		delete(rest, other.name)
 	}
-	for _, v := range restB {
-		added = append(added, v.name)
-		pairs = append(pairs, kernelPair{name: v.name, a: nowhere, b: v})
+	for _, v := range b {
+		if rest[v.name] != nil {
+			added = append(added, v.name)
+			pairs = append(pairs, kernelPair{name: v.name, a: nowhere, b: v})
+		}
 	}
 	shares(pairs)
 	return pairs, gone, added
