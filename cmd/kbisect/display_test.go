@@ -107,7 +107,7 @@ func TestProgressOfSets(t *testing.T) {
 	}
 	from := x.seen
 	said, code := x.wait()
-	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ c=1 e=1 together cause wrong results") {
+	if code != exit.OK || !strings.HasPrefix(out.String(), "✗ c=1 e=1 together cause a failure") {
 		t.Fatalf("exit %d: %s", code, out.String())
 	}
 	if setting := regexp.MustCompile(`(?m)^ +as environment\n +F_a=1 F_b=1 (F_c=0 F_d=1 F_e=1|F_c=1 F_d=1 F_e=0) F_f=1$`); !setting.MatchString(out.String()) {

@@ -263,7 +263,7 @@ func (f *finder) setRows() []Row {
 	var out rows
 	for _, s := range f.MinimalSets {
 		if len(f.MinimalSets) > 1 { // else it is the headline
-			out.add("cause", s.Name()+": "+failsAs(s))
+			out.add("cause", s.Name()+": "+endsAs(s.Class, s.Phase))
 		}
 		out = append(out, guiltySet(s, f.Tests)...)
 		out = append(out, guiltyRows(s.Hunks)...)

@@ -31,6 +31,9 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	f.place()
 	v, r := f.view(), f.drawn()
 	metrics, what := r.Metrics(), tested(d.Axis != report.AxisHistory)
+	if d.Axis == report.AxisHunks {
+		what = "combination"
+	}
 	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, what), Next: report.Next(d, l)}
 	p.Sections = []Section{
 		shares(d, l), notes(d.Warnings), prospect(d), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
@@ -118,7 +121,9 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	for _, l := range ledger.Launches {
 		if c.Class == bisect.Crash && l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class {
 			lines := strings.Split(words.Lines(l.Outcome.Tail), "\n")
-			line = words.Cut(lines[len(lines)-1], 100)
+			if line = words.Cut(lines[len(lines)-1], 100); strings.HasPrefix(strings.TrimSpace(line), "File ") { // the outermost frame of Python
+				line = ""
+			}
 		}
 	}
 	return line

@@ -54,14 +54,6 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	return out
 }
 
-// failsAs says how a guilty set fails.
-func failsAs(s report.MinimalSet) string {
-	if s.Class == bisect.Wrong {
-		return "wrong results"
-	}
-	return endsAs(s.Class, s.Phase)
-}
-
 // endsAs says how a set fails.
 func endsAs(class bisect.Class, phase *string) string {
 	if class == "" || phase == nil {

@@ -113,6 +113,9 @@ func TestFoldedCommands(t *testing.T) {
 			t.Errorf("%d: %v\n%s\n%s", width, err, strings.Join(lines, "\n"), out)
 		}
 	}
+	if got := folded([]string{"less", "/a/path/that/is/longer/than/the/line"}, 20); len(got) != 1 {
+		t.Errorf("a word that fits no line gains nothing by one of its own: %q", got)
+	}
 	if got := folded(argv, 80); len(got) != 1 || got[0] != (report.Command{Argv: argv}).Line() {
 		t.Errorf("%q", got)
 	}

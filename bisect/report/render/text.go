@@ -258,7 +258,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 	}
 	for i, x := range s.List {
 		lines := words.Wrapped(strings.ReplaceAll(x, "\n", "; "), t.Width-4, 2)
-		if i == mostNotes || len(out)+len(lines) >= most {
+		if left := len(s.List) - i; i == mostNotes || len(out)+len(lines) > most || len(out)+len(lines) == most && left > 1 {
 			out = append(out, fmt.Sprintf("  - and %d more, with --verbose", len(s.List)-i))
 			break
 		}
@@ -290,7 +290,7 @@ func folded(argv []string, width int) (out []string) {
 		switch word := words.Shell([]string{x}); {
 		case i == 0:
 			line = word
-		case utf8.RuneCountInString(line+" "+word+joint) > width:
+		case utf8.RuneCountInString(line+" "+word+joint) > width && utf8.RuneCountInString("  "+word) <= width:
 			out, line = append(out, line+joint), "  "+word
 		default:
 			line += " " + word

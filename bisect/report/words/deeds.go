@@ -56,7 +56,7 @@ func Failure(class bisect.Class, phase string) string {
 	case class == bisect.Timeout:
 		return "a timeout"
 	case class == bisect.Wrong:
-		return "wrong results"
+		return "a failure"
 	case class == bisect.Crash:
 		return "a crash"
 	case class == bisect.BuildFailed:
