@@ -160,7 +160,7 @@ func (c Phases) Used() (out Rows, ok bool) {
 		if limit <= 0 {
 			return
 		}
-		row := Row{Name: name, Value: "limit " + words.Seconds(limit)}
+		row := Row{Name: name, Value: "limit " + words.Limit(limit)}
 		for _, x := range nearest(c.Candidates) {
 			if s := used(x); s > 0 {
 				out.Axis.Max = max(out.Axis.Max, s/limit*1.03)

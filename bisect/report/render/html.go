@@ -38,6 +38,12 @@ func HTML(w io.Writer, p page.Page) error {
 		"shown": func(all []page.Row, more bool) []page.Row {
 			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
 		},
+		"charts": func(all []page.Chart, more bool) []page.Chart {
+			return slices.DeleteFunc(slices.Clone(all), func(c page.Chart) bool { return c.More != more })
+		},
+		"tables": func(all []page.Table, folded bool) []page.Table {
+			return slices.DeleteFunc(slices.Clone(all), func(t page.Table) bool { return (t.Detail || t.Fold) != folded })
+		},
 		"subject": func(r page.Row) bool { return r.Name == "commit" || r.Name == "culprit" },
 		"again":   func(all []page.Row, i int) bool { return named(all, i) == "" },
 		"strip":   strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields,
