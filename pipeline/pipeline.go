@@ -487,7 +487,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		before = before.beside(p.before)
 	}
 	p.before = before
-	pause := make(chan bool, 2)
+	pause, held := make(chan bool, 2), false
 	w.Share.Pause = pause
 	defer func() { w.Share.Pause = nil }()
 	report := p.Config.report(r)
@@ -496,6 +496,17 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.report(r)(phase, limit)
 			p.Config.doing(p.Config.tentative() + phase)
 		}
+	}
+	alone := func(phase string, limit time.Duration) {
+		if !held && !trial.Loads(phase) && p.early.Leaving() { // nothing is tuned beside it, and no time is taken
+			held = true
+			pause <- true
+			go func() {
+				p.early.Await(nil)
+				pause <- false
+			}()
+		}
+		report(phase, limit)
 	}
 	// Builds ahead are paused while times are taken, see ahead.
 	defer p.ahead.freeze(false)
@@ -506,14 +517,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	order := trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
-		Report: report, OnTimed: func(on bool) {
-			if on && p.early.Leaving() { // no time is taken beside it
+		Report: alone, OnTimed: func(on bool) {
+			if on && p.early.Leaving() { // which was too long for this program
 				p.early.Stay()
-				pause <- true
-				go func() {
-					p.early.Await(nil)
-					pause <- false
-				}()
 			}
 			p.ahead.freeze(on)
 			p.early.Freeze(on)

@@ -223,6 +223,9 @@ begun = time.monotonic()
 load, teardown = float(sys.argv[1]), float(sys.argv[2])
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 time.sleep(load)
+if len(sys.argv) > 3:
+    out.write("phase: compile\n")
+    time.sleep(float(sys.argv[3]))
 out.write("phase: measure\n")
 first = time.monotonic()
 time.sleep(0.02)
@@ -246,13 +249,14 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name, toml     string
-		args           string // seconds of load and teardown
+		args           string // seconds of load and teardown, and of compiling
 		wrong          []int  // commits that end with 1, after all that they say
 		beside, beyond int    // launches that began before the one before had ended, and whose times did: at least, at most
 	}{
 		{name: "as it should be", args: `"0.7", "0.5"`, beside: 2},
 		{name: "switched off", toml: "ahead = false\n", args: `"0.05", "0.1"`},
 		{name: "a teardown longer than a load", args: `"0", "0.9"`, beside: 1, beyond: 1},
+		{name: "a teardown that the next one waits for before it compiles", args: `"0", "0.9", "0.1"`, beside: 2},
 		{name: "failures of others in their teardown", args: `"0.7", "0.5"`, wrong: []int{2, 3, 4}, beside: 1},
 		{name: "failures that are the complaint", args: `"0.05", "0.1"`, wrong: []int{7, 8, 9, 10, 11}},
 	} {

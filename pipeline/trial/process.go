@@ -101,6 +101,11 @@ func (x *process) report(phase string, limit time.Duration) {
 // untimed are the phases of which no time is compared, unless that of the whole is.
 var untimed = []string{"load", "import", "extension", "compile", teardown}
 
+// Loads reports a phase in which a program does nothing on a device but to make a context and to fill memory.
+func Loads(phase string) bool {
+	return phase == teardown || slices.Contains(untimed, phase) && phase != "compile"
+}
+
 // timed reports whether times count in a phase; "" is after the last.
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
