@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -67,7 +68,8 @@ const (
 // NodeVariable is where a job of Kubernetes finds the name of its node.
 const NodeVariable = "KBISECT_NODE"
 
-const sessionLabel, jobLabel = "kbisect.dev/session", "kbisect.dev/job"
+// Jobs and pods have the label of their session; jobs that of their block, and pods that of their job.
+const sessionLabel, blockLabel, jobLabel = "kbisect.dev/session", "kbisect.dev/block", "kbisect.dev/job"
 
 // kubernetesHint is for what a cluster refuses.
 const kubernetesHint = "\nhint: kbisect doctor --executor tries the keys of [executor]; kbisect help clusters has the rights that kbisect needs"
@@ -180,12 +182,13 @@ func (x *kubernetes) ask(ctx context.Context, request func(context.Context, *clu
 	return x.judged(err)
 }
 
-// Submit implements Executor. The name of a job is its id.
+// Submit implements Executor. The name of a job is its id, and is never used again: Kubernetes may take minutes to make the
+// pod of a job that has the name of one just deleted.
 func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 	if err := x.watching(ctx); err != nil {
 		return "", err
 	}
-	name := j.Session + "-" + j.Name
+	name := j.Session + "-" + j.Name + "-" + strings.ToLower(rand.Text()[:5])
 	var pieces [][]byte
 	if j.Inputs != "" {
 		data, err := os.ReadFile(j.Inputs)
@@ -194,18 +197,15 @@ func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 		}
 		pieces = piecesOf(data)
 	}
-	object := &unstructured.Unstructured{Object: x.manifest(name, j, len(pieces))}
 	err := x.ask(ctx, func(ctx context.Context, c *cluster) error {
-		made, err := c.of(jobsOf).Create(ctx, object, metav1.CreateOptions{FieldValidation: "Strict"})
-		if apierrors.IsAlreadyExists(err) {
-			made, err = c.of(jobsOf).Get(ctx, name, metav1.GetOptions{})
+		made, err := found(ctx, c, j)
+		if made == nil && err == nil {
+			made, err = c.of(jobsOf).Create(ctx, &unstructured.Unstructured{Object: x.manifest(name, j, len(pieces))}, metav1.CreateOptions{FieldValidation: "Strict"})
 		}
 		if err != nil {
 			return err
 		}
-		if made.GetDeletionTimestamp() != nil {
-			return fmt.Errorf("job %s is being deleted", name)
-		}
+		name = made.GetName()
 		for i, piece := range pieces {
 			secret := &unstructured.Unstructured{Object: pieceOf(name, made.GetUID(), j.Session, i, piece)}
 			if _, err := c.of(secretsOf).Create(ctx, secret, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -219,6 +219,23 @@ func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 		_ = x.Cancel(ctx, j.Session, name) // it would wait for its inputs
 	}
 	return name, err
+}
+
+// found is a job that may have been submitted before, nil if it was not.
+func found(ctx context.Context, c *cluster, j Job) (*unstructured.Unstructured, error) {
+	if !j.Again {
+		return nil, nil
+	}
+	list, err := c.of(jobsOf).List(ctx, metav1.ListOptions{LabelSelector: sessionLabel + "=" + j.Session + "," + blockLabel + "=" + j.Name})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if list.Items[i].GetDeletionTimestamp() == nil {
+			return &list.Items[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // States implements Executor by what the watches have seen.
@@ -317,7 +334,7 @@ func (x *kubernetes) Version(ctx context.Context) (version string, err error) {
 
 // rights are the least that kbisect works with.
 func (x *kubernetes) rights() []string {
-	all := []string{"create jobs", "get jobs", "list jobs", "watch jobs", "delete jobs", "list pods", "watch pods"}
+	all := []string{"create jobs", "list jobs", "watch jobs", "delete jobs", "list pods", "watch pods"}
 	if x.settings.Streams() {
 		all = append(all, "get pods/log", "create secrets")
 	}
@@ -408,6 +425,7 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 		job["suspend"] = true
 		labels["kueue.x-k8s.io/queue-name"] = s.Queue
 	}
+	labels[blockLabel] = j.Name
 	return map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": name, "labels": labels}, "spec": job}
 }
 

@@ -37,8 +37,8 @@ spec:
 		}}, Job{Exclude: []string{"n1", "n2"}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.j.Session, c.j.Fence, c.j.Program, c.j.Spec, c.j.Output = "kbisect-s", time.Minute, "/shared/kbisect", "/shared/spec.json", "/shared/output"
-			m := c.x.manifest("kbisect-s-1", c.j, c.pieces)
+			c.j.Session, c.j.Name, c.j.Fence, c.j.Program, c.j.Spec, c.j.Output = "kbisect-s", "1", time.Minute, "/shared/kbisect", "/shared/spec.json", "/shared/output"
+			m := c.x.manifest("kbisect-s-1-abcde", c.j, c.pieces)
 			spec := m["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 			delete(spec, "securityContext") // whoever runs the test
 			got, err := json.MarshalIndent(m, "", "  ")

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -103,6 +104,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, text)
 	case verb == "WATCH":
 		s.watch(w, resource)
+	case verb == "DELETE":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.there[resource], path.Base(r.URL.Path))
+		fmt.Fprint(w, `{"kind": "Status", "apiVersion": "v1", "status": "Success"}`)
 	default:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -144,8 +150,7 @@ func (s *apiServer) open(t *testing.T) *kubernetes {
 	return x
 }
 
-func (s *apiServer) pod(n int, phase string) {
-	job := fmt.Sprintf("kbisect-s-%d", n)
+func (s *apiServer) pod(job string, n int, phase string) {
 	s.put("pods", job, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "uid": %q, "resourceVersion": "2", "labels": {"kbisect.dev/job": %q}}, "spec": {"nodeName": "n%d"}, "status": {"phase": %q}}`, job, job, job, n%64, phase))
 }
 
@@ -176,8 +181,8 @@ func TestThousandJobs(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, phase := range []string{"Pending", "Running", "Succeeded"} {
-		for n := range jobs {
-			s.pod(n, phase)
+		for n, id := range ids {
+			s.pod(id, n, phase)
 		}
 	}
 	until(t, "all are done", func() bool {
@@ -216,7 +221,7 @@ func TestWatches(t *testing.T) {
 			return err == nil && states[id].State == want
 		}
 	}
-	s.pod(1, "Running")
+	s.pod(id, 1, "Running")
 	until(t, "it runs", is(Running))
 	until(t, "each of 3 watches that had missed too much was followed by a list", func() bool { return s.count("GET jobs")+s.count("GET pods") == 5 })
 	s.mu.Lock()
@@ -227,9 +232,33 @@ func TestWatches(t *testing.T) {
 	s.mu.Lock()
 	s.cut = false
 	s.mu.Unlock()
-	s.pod(1, "Succeeded")
+	s.pod(id, 1, "Succeeded")
 	s.login(t, "second")
 	until(t, "it is done", is(Done))
+}
+
+// TestNamesOfJobs: one that is submitted again after it was deleted has another name; one whose id was not learned is found.
+func TestNamesOfJobs(t *testing.T) {
+	s := newAPIServer(t)
+	x := s.open(t)
+	submit := func(again bool) string {
+		id, err := x.Submit(t.Context(), Job{Session: "kbisect-s", Name: "1", Fence: time.Minute, Again: again})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	first := submit(false)
+	if err := x.Cancel(t.Context(), "kbisect-s", first); err != nil {
+		t.Fatal(err)
+	}
+	second := submit(true)
+	if second == first {
+		t.Errorf("%s is the name of two jobs", first)
+	}
+	if third := submit(true); third != second {
+		t.Errorf("%s was made beside %s", third, second)
+	}
 }
 
 // TestStrangersToken: a token that was never accepted is not waited for.
