@@ -202,6 +202,7 @@ func TestFaults(t *testing.T) {
 		"no fault":                     {x: &processes{nodes: []string{"a"}}, run: fine, class: bisect.OK, jobs: 1},
 		"a full queue":                 {x: &processes{nodes: []string{"a"}, busy: 1}, run: fine, class: bisect.OK, jobs: 1},
 		"a candidate that fails":       {x: &processes{nodes: []string{"a"}}, run: "exit 7", class: bisect.Wrong, jobs: 1},
+		"a candidate that hangs":       {x: &processes{nodes: []string{"a"}}, run: "sleep 100", class: bisect.Timeout, jobs: 1},
 		"a node that fails":            {x: &processes{nodes: []string{"a", "b"}, ends: []executor.State{executor.Lost}}, run: fine, class: bisect.OK, jobs: 2},
 		"the only node fails once":     {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Lost}}, run: fine, class: bisect.OK, jobs: 2},
 		"cancelled":                    {x: &processes{nodes: []string{"a"}, ends: []executor.State{executor.Cancelled, executor.Cancelled}}, run: fine, class: bisect.OK, jobs: 3},
@@ -217,6 +218,9 @@ func TestFaults(t *testing.T) {
 			k := open(t, c.x, r, c.run)
 			k.grace = 100 * time.Millisecond
 			k.spec.Device = strings.Contains(name, "device")
+			if strings.Contains(name, "hangs") {
+				k.spec.Block.Limits.Run = time.Second
+			}
 			o, err := k.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
 			switch {
 			case c.fails != "":
@@ -368,7 +372,31 @@ type written struct {
 	takes time.Duration // a job
 	free  int           // nodes
 	asked int
+	news  map[string]chan struct{}
 }
+
+// is sets the state of a job.
+func (x *written) is(name string, r executor.Report) {
+	x.states[name] = r
+	if waiting := x.news[name]; waiting != nil {
+		close(waiting)
+		delete(x.news, name)
+	}
+}
+
+// told is one that tells of its jobs.
+type told struct{ *written }
+
+func (x told) News(id string) <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.news[id] == nil {
+		x.news[id] = make(chan struct{})
+	}
+	return x.news[id]
+}
+
+func (x told) Log(context.Context, string) ([]byte, error) { return nil, nil }
 
 func (x *written) Submit(_ context.Context, j executor.Job) (string, error) {
 	x.mu.Lock()
@@ -384,14 +412,14 @@ func (x *written) schedule() {
 	for ; x.free > 0 && len(x.jobs) > 0; x.free-- {
 		j, node := x.jobs[0], fmt.Sprintf("n%d", x.free)
 		x.jobs = x.jobs[1:]
-		x.states[j.Name] = executor.Report{State: executor.Running, Node: node}
+		x.is(j.Name, executor.Report{State: executor.Running, Node: node})
 		time.AfterFunc(x.takes, func() {
 			if err := writeJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), Result{Node: node, Outcome: bisect.Outcome{Class: bisect.OK}}); err != nil {
 				panic(err)
 			}
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			x.states[j.Name] = executor.Report{State: executor.Done, Node: node}
+			x.is(j.Name, executor.Report{State: executor.Done, Node: node})
 			x.free++
 			x.schedule()
 		})
@@ -437,6 +465,36 @@ func TestThousandBlocks(t *testing.T) {
 		}
 		t.Logf("%d MB, asked %d times in %s, %s of processor time", m.Sys>>20, x.asked, wall, used)
 	})
+}
+
+// TestResultIsTakenAtOnce: that of a job which began after the scheduler was asked last, and of one that is watched.
+func TestResultIsTakenAtOnce(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"asked": 100 * time.Millisecond, "watched": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			r, ids := history(t, "1")
+			x := &written{processes: processes{states: map[string]executor.Report{}}, takes: takes, news: map[string]chan struct{}{}}
+			c := open(t, &x.processes, r, "exit 0")
+			if c.executor = x; name == "watched" {
+				c.executor = told{x}
+				c.config.Settings.Stream = true
+			}
+			synctest.Test(t, func(t *testing.T) {
+				time.AfterFunc(takes, func() {
+					x.mu.Lock()
+					defer x.mu.Unlock()
+					x.free++
+					x.schedule()
+				})
+				began := time.Now()
+				if _, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching}); err != nil {
+					t.Fatal(err)
+				}
+				if late := time.Since(began) - 2*takes; late > 50*time.Millisecond {
+					t.Errorf("taken %s late", late)
+				}
+			})
+		})
+	}
 }
 
 // TestQueueIsNotCharged: while all jobs wait, the budget is not used up; while one runs, it is.

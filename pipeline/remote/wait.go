@@ -17,6 +17,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
+// A short job has its result before the scheduler is asked again: that is looked for all the same.
+const soon, shortest = 5 * time.Second, 20 * time.Millisecond
+
 // make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended without one,
 // which res nil says. Where that is not waited for any more, the job is cancelled.
 func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
@@ -41,8 +44,14 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 	}()
 	began, shown := time.Now(), ""
 	var ended time.Time
+	var news <-chan struct{}
+	watcher, watched := c.executor.(executor.Watcher)
+	streamed := watched && c.config.Settings.Streams() // its end comes by the watch, and its result by its log
 	for {
-		if rep.State != executor.Pending { // what has not begun has no result
+		if watched {
+			news = watcher.News(id)
+		}
+		if rep.State != executor.Pending || time.Since(began) < soon { // what has not begun has no result
 			if res, err = result(c, j); res != nil || err != nil {
 				return res, rep, err
 			}
@@ -73,9 +82,12 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 				c.say("waiting for the result of a job: " + err.Error())
 				break
 			}
-			ended = time.Now()
+			if ended = time.Now(); streamed {
+				res, err = readResult(j)
+				return res, rep, err
+			}
 		// A job that ended well has written a result, which may take a while to be seen here.
-		case known && (rep.State != executor.Done || c.config.Settings.Streams() || time.Since(ended) > c.grace):
+		case known && (rep.State != executor.Done || time.Since(ended) > c.grace):
 			res, err = readResult(j)
 			return res, rep, err
 		}
@@ -83,7 +95,10 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		if rep.State == executor.Pending {
 			most = 5 * time.Second
 		}
-		if err := sleep(ctx, min(most, max(50*time.Millisecond, time.Since(began)/20))); err != nil {
+		if !streamed {
+			most = min(most, max(shortest, time.Since(began)/25))
+		}
+		if err := sleep(ctx, most, news); err != nil {
 			return nil, rep, err
 		}
 	}
@@ -95,7 +110,7 @@ func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err 
 		return nil
 	}
 	var log []byte
-	if x, ok := c.executor.(executor.Logger); ok {
+	if x, ok := c.executor.(executor.Watcher); ok {
 		log, err = x.Log(ctx, id)
 	} else if log, err = read(j.Output); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,11 +121,14 @@ func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err 
 	return unprinted(log, j)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for a time, or for news, which nil never brings.
+func sleep(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
+	case <-news:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -123,7 +141,7 @@ func result(c *Cluster, j executor.Job) (*Result, error) {
 	if res != nil || err != nil || !c.config.Settings.Streams() {
 		return res, err
 	}
-	if _, elsewhere := c.executor.(executor.Logger); elsewhere || !wholeLine(j) {
+	if _, elsewhere := c.executor.(executor.Watcher); elsewhere || !wholeLine(j) {
 		return nil, nil
 	}
 	if err := collected(context.Background(), c, j, ""); err != nil {
@@ -194,7 +212,7 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id strin
 		}
 		c.say("waiting to submit a job: " + err.Error())
 		j.Again = true
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleep(ctx, wait, nil); err != nil {
 			return "", err
 		}
 	}
@@ -217,13 +235,18 @@ func submitted(c *Cluster, id string) {
 }
 
 // stateOf is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
-// comes first, serves all jobs.
+// comes first, serves all jobs. What is watched is known here, and newer than that.
 func stateOf(ctx context.Context, c *Cluster, id string) (rep executor.Report, known bool) {
 	if c.asking.TryLock() {
 		if due(c) {
 			ask(ctx, c)
 		}
 		c.asking.Unlock()
+	}
+	if _, watched := c.executor.(executor.Watcher); watched {
+		if now, err := c.executor.States(ctx, []string{id}); err == nil && len(now) > 0 {
+			return now[id], true
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +286,7 @@ func ask(ctx context.Context, c *Cluster) {
 	c.idle = idle
 }
 
-// due reports that it is time for a query: long jobs are asked for less often. What is watched is known here.
+// due reports that it is time for a query: long jobs are asked for less often.
 func due(c *Cluster) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -129,8 +129,10 @@ type Executor interface {
 	Version(ctx context.Context) (string, error)
 }
 
-// Logger is an executor whose jobs do not print to their output, where nothing is shared.
-type Logger interface {
+// Watcher is an executor that is told what becomes of jobs. Where nothing is shared, they do not print to their output.
+type Watcher interface {
+	// News is closed when something becomes of a job.
+	News(id string) <-chan struct{}
 	// Log is what a job that ended has printed, nil where nobody knows any more.
 	Log(ctx context.Context, id string) ([]byte, error)
 }

@@ -275,7 +275,10 @@ func (x *kubernetes) Cancel(ctx context.Context, session string, ids ...string) 
 	return err
 }
 
-// Log implements Logger.
+// News implements Watcher.
+func (x *kubernetes) News(id string) <-chan struct{} { return x.seen.news(id) }
+
+// Log implements Watcher.
 func (x *kubernetes) Log(ctx context.Context, id string) (log []byte, err error) {
 	pod := x.seen.pod(id)
 	if pod == "" {

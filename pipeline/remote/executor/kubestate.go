@@ -124,8 +124,9 @@ type seen struct {
 	waiting int // for a first answer
 	listed  bool
 	jobs    map[string]kubeJob
-	pods    map[string]seenPod // by job; the last of each
-	away    map[string]error   // by resource: why it is not watched now
+	pods    map[string]seenPod       // by job; the last of each
+	told    map[string]chan struct{} // by job: closed at the next that is seen of it
+	away    map[string]error         // by resource: why it is not watched now
 }
 
 type seenPod struct {
@@ -135,7 +136,7 @@ type seenPod struct {
 }
 
 func newSeen() *seen {
-	return &seen{first: make(chan struct{}), waiting: 2, jobs: map[string]kubeJob{}, pods: map[string]seenPod{}, away: map[string]error{}}
+	return &seen{first: make(chan struct{}), waiting: 2, jobs: map[string]kubeJob{}, pods: map[string]seenPod{}, told: map[string]chan struct{}{}, away: map[string]error{}}
 }
 
 // ever reports that the server has answered.
@@ -168,6 +169,7 @@ func (s *seen) take(o *unstructured.Unstructured, gone bool) {
 		if delete(s.jobs, o.GetName()); !gone && decode(o, &j) == nil {
 			s.jobs[o.GetName()] = j
 		}
+		s.tell(o.GetName())
 		return
 	}
 	var p kubePod
@@ -179,6 +181,25 @@ func (s *seen) take(o *unstructured.Unstructured, gone bool) {
 		return
 	}
 	s.pods[job] = seenPod{o.GetName(), string(o.GetUID()), at, gone, p.report()}
+	s.tell(job)
+}
+
+// tell lets those go on who wait for news of a job. The caller holds mu.
+func (s *seen) tell(job string) {
+	if waiting := s.told[job]; waiting != nil {
+		close(waiting)
+		delete(s.told, job)
+	}
+}
+
+// news is closed by the next [seen.tell] of a job.
+func (s *seen) news(job string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told[job] == nil {
+		s.told[job] = make(chan struct{})
+	}
+	return s.told[job]
 }
 
 func decode(o *unstructured.Unstructured, v any) error {
