@@ -7,7 +7,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME    ?= 10s
 
-.PHONY: control-plane all build pictures demo test test-watched test-unwatched check bench fuzz faults clean attack bench-judge bench-sets bench-overhead bench-cpu-profile
+.PHONY: control-plane all build pictures demo test test-watched test-unwatched check bench fuzz faults clean attack bench-judge bench-sets bench-overhead bench-clusters bench-cpu-profile
 
 all: build
 
@@ -123,6 +123,11 @@ bench-sets:
 RUNS ?= 5
 bench-overhead: build
 	KBISECT_BENCH_OVERHEAD=$(CURDIR)/kbisect KBISECT_BENCH_BEFORE=$(BEFORE) KBISECT_BENCH_RUNS=$(RUNS) $(GO) test -v -count=1 -timeout 3h -run '^TestBenchOverhead$$' ./fixtures
+
+# An empty job of Slurm and of Kubernetes, plain and of kbisect, in turn, JOBS_EACH of both. Kubernetes needs make control-plane.
+JOBS_EACH ?= 20
+bench-clusters:
+	KBISECT_BENCH_JOBS=$(JOBS_EACH) $(TESTING) -count=1 -v -run '^TestBenchEmptyJob$$' ./fixtures/clusters
 
 # The pictures of the README, from a real run: .github/demo.svg and .github/page-{light,dark}.png. It needs Chromium.
 pictures: build

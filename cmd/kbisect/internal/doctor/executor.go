@@ -78,5 +78,5 @@ func Executor(ctx context.Context, out io.Writer, version, dir, configFile strin
 	if len(res.Devices) > 0 {
 		device = ", device " + strings.Join(res.Devices, ", ")
 	}
-	return say("job", passed("ran on %s%s, and its result was here after %.1f s", res.Node, device, time.Since(began).Seconds()))
+	return say("job", passed("ran on %s%s, and its result was here after %.2f s", res.Node, device, time.Since(began).Seconds()))
 }
