@@ -11,16 +11,18 @@ import (
 // maximal seeds: Liffiton, Previti, Malik and Marques-Silva, Constraints 2016; seeds in the order of
 // implicit hitting sets.)
 type enumeration struct {
-	tester *tester
-	scope  *scope
-	found  *Finding
-	finder *finder
-	goal   Goal
-	expand func(atom int) []Atom // the parts of an atom; may be nil
+	tester  *tester
+	scope   *scope
+	found   *Finding
+	finder  *finder
+	goal    Goal
+	expand  func(atom int) []Atom // the parts of an atom; may be nil
+	divided bool                  // parts are the atom itself, divided: what it showed is known of all of them
 
-	blocked  []Set // seeds without an answer
-	inexact  bool  // a cheapest seed could not be proven the cheapest
-	expanded bool  // parts of an atom were asked for
+	blocked  []Set        // seeds without an answer
+	inexact  bool         // a cheapest seed could not be proven the cheapest
+	opaque   map[int]bool // composite atoms that are more than their parts
+	expanded bool         // parts of an atom were asked for
 	done     bool
 	seed     Set // that is tested
 }
@@ -194,27 +196,56 @@ func (e *enumeration) notExcluded() (list []Set) {
 	return list
 }
 
-// refine goes on with the parts of an atom of a guilty set, if there is one that can be divided.
+// refine goes on with the parts of a composite atom of a guilty set, if there is one.
 func (e *enumeration) refine(g Guilty) (refined bool, err error) {
 	for _, m := range g.Members {
-		if e.expand == nil || m.Role == Carrier {
+		if e.expand == nil || m.Role == Carrier || e.opaque[m.Atom] {
 			continue
 		}
 		parts := e.expand(m.Atom)
 		e.expanded = true
-		if len(parts) > 1 {
+		if len(parts) < 2 {
+			continue
+		}
+		if same, err := e.alike(m.Atom, parts, g); err != nil {
+			return false, err
+		} else if same {
 			return true, e.divide(m.Atom, parts, g)
 		}
 	}
 	return false, nil
 }
 
-// divide goes on with the parts of an atom in its place. Guilty sets that hold it are looked
+// alike reports whether the parts of an atom show what it shows in a guilty set; else it is named as a
+// whole.
+func (e *enumeration) alike(i int, parts []Atom, g Guilty) (bool, error) {
+	const tries = 3
+	if e.divided {
+		return true, nil
+	}
+	for range tries {
+		res, err := e.tester.launch(e.scope.divided(i, len(parts))(g.Atoms), Prefix, false)
+		if err != nil || res.Answer == Fail {
+			return err == nil, err
+		}
+	}
+	e.opaque[i] = true
+	if err := e.scope.addUnused(parts); err != nil {
+		return false, err
+	}
+	e.found.warn("the parts of %s do not show together what it shows: it is named as a whole", e.scope.space.Name(i))
+	return false, nil
+}
+
+// divide goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
 // into again; safe sets without it may be safe with some of the parts.
 func (e *enumeration) divide(i int, parts []Atom, g Guilty) error {
 	to := e.scope.divided(i, len(parts))
 	if err := e.scope.divide(i, parts); err != nil {
 		return err
+	}
+	if !e.divided {
+		e.tester.memory.drop(i)
 	}
 	e.tester.memory.rename(to)
 	for k := range e.found.Claims {

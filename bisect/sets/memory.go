@@ -1,6 +1,8 @@
 package sets
 
 import (
+	"slices"
+
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/sets/internal/odds"
 )
@@ -231,6 +233,13 @@ func (m *memory) smallest(within Set) Set {
 		}
 	}
 	return best
+}
+
+// drop forgets the sets that hold an atom.
+func (m *memory) drop(atom int) {
+	m.list = slices.DeleteFunc(m.list, func(e *entry) bool { return e.set.Has(atom) })
+	m.masked = slices.DeleteFunc(m.masked, func(s Set) bool { return s.Has(atom) })
+	m.learned = false
 }
 
 // rename puts other sets in the place of those tested, after atoms were divided.

@@ -56,7 +56,7 @@ func (e *estimate) left() Progress {
 		p, f := e.verification(passes, fails)
 		pass, fail, verify = pass+p/each, fail+f/each, (p+f)/each
 	}
-	if e.all.expand != nil && !e.all.expanded { // what is guilty will be looked into
+	if e.all.divided && e.all.expand != nil && !e.all.expanded { // what is guilty will be looked into
 		const parts = 4
 		p, f := (&odds.Hunt{Nats: math.Log(parts), Among: parts}).Tests(price)
 		pass, fail = pass+p+(passes-e.ofNothing(passes))/each, fail+f+fails/each

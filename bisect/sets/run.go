@@ -50,7 +50,7 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 		t.repeats = 2
 	}
 	finder := &finder{tester: t, scope: scope, found: f, midpoint: s.Midpoint, cuts: s.Cuts}
-	all := &enumeration{tester: t, scope: scope, found: f, finder: finder, goal: s.Goal, expand: s.Expand}
+	all := &enumeration{tester: t, scope: scope, found: f, finder: finder, goal: s.Goal, expand: s.Expand, divided: s.Divided, opaque: map[int]bool{}}
 	return &run{t, scope, f, all, claims{t, scope, f}}, nil
 }
 

@@ -66,6 +66,19 @@ func (s *scope) divide(i int, parts []Atom) (err error) {
 	return nil
 }
 
+// addUnused takes in parts that are not searched. They keep their numbers, and stay off.
+func (s *scope) addUnused(parts []Atom) (err error) {
+	for k := range parts {
+		parts[k].Spare, parts[k].Group = true, ""
+	}
+	for _, space := range []**Space{&s.space, &s.base} {
+		if *space, err = NewSpace(append((*space).Atoms(), parts...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // requirements finds out which atoms do not build without which others, where that was not given.
 type requirements struct {
 	tester *tester

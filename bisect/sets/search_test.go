@@ -324,7 +324,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A guilty atom that can be divided is, and its guilty part is named.
+// A composite atom that is guilty is taken apart, and its guilty part is named.
 func TestExpand(t *testing.T) {
 	const composite, parts = 2, 3 // atoms 5, 6, 7 stand for atom 2
 	for part := range parts {
@@ -348,6 +348,49 @@ func TestExpand(t *testing.T) {
 		same(t, "safe", safeSets(f), all(8, 0, 2, 4), want)
 		if !f.Complete || f.Space.Len() != 8 || f.Space.Atom(5).Name != "cudagraphs" || f.Claims[0].Verdict != Combination {
 			t.Errorf("complete %v, %d atoms, %+v", f.Complete, f.Space.Len(), f.Claims)
+		}
+	}
+}
+
+// A composite atom whose parts do not show what it shows is named as a whole; nothing is said about its
+// parts. Another one is taken apart all the same.
+func TestOpaque(t *testing.T) {
+	parts := func(i int) []Atom {
+		if i == 1 || i == 2 {
+			return []Atom{{Name: "x"}, {Name: "y"}}
+		}
+		return nil
+	}
+	for seed := range 4 {
+		atoms := plainAtoms(4)
+		atoms[seed].Suspicion = 8
+		asked := map[int]bool{}
+		next, first := 4, 99 // the number of the next part, and of the first one of atom 2
+		o := guilty()
+		o.seconds = func(on Set) float64 {
+			if Of(1, 3).In(on) || on.Has(0) && (on.Has(2) || on.Has(first)) {
+				return 1000
+			}
+			return 12
+		}
+		f := find(t, Search{Space: space(t, atoms), Oracle: o, Goal: All, Expand: func(i int) []Atom {
+			if i == 2 {
+				first = next
+			}
+			next += len(parts(i))
+			if asked[i] && parts(i) != nil {
+				t.Errorf("the parts of %d were asked for twice", i)
+			}
+			asked[i] = true
+			return parts(i)
+		}})
+		part := slices.IndexFunc(minimalSets(f), func(s Set) bool { return s.Has(0) })
+		if len(f.Minimal) != 2 || part < 0 || !said(f, "the parts of 1 do not show together what it shows") {
+			t.Fatalf("%v %q", keys(minimalSets(f)), f.Warnings)
+		}
+		same(t, "whole", minimalSets(f)[1-part:2-part], Of(1, 3))
+		if got := f.Minimal[part].Atoms; got.Len() != 2 || got.Has(2) || !f.Complete {
+			t.Errorf("suspect %d: %v, complete %v", seed, got.Atoms(), f.Complete)
 		}
 	}
 }

@@ -144,9 +144,11 @@ type Search struct {
 	Cuts     Cuts             // shared by searches that are made again; may be nil
 	Words    func(Set) string // a set for people; nil: the names of its atoms
 
-	// Expand divides an atom, and is asked once the atom is guilty; may be nil. Its parts are numbered from the
-	// length of the space on, and show together what it shows.
-	Expand func(atom int) []Atom
+	// Expand lists the parts of a composite atom, and is asked once the atom is guilty; may be nil. The parts
+	// are numbered from the length of the space on. Divided says that they are the atom itself, divided; else
+	// what they show is tested anew.
+	Expand  func(atom int) []Atom
+	Divided bool
 
 	// Time compares a safe set with nothing on. Higher says that more of what it measures is better. May be nil.
 	Time func(ctx context.Context, on Set) (e bisect.Effect, higher bool, err error)

@@ -23,6 +23,7 @@ type Flag struct {
 	Ordered  bool     // each value is a step beyond the one before: the least guilty step is searched for
 	Requires []string // terms NAME=VALUE and NAME!=VALUE that must hold where it is not at its base
 	Excludes []string // terms that must not hold
+	Parts    []string `json:",omitempty"` // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
 }
 
 // Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for
@@ -33,6 +34,7 @@ type Flags struct {
 	Notes []string // what was done to the flags, for people
 	flags []Flag
 	atoms []step
+	whole map[int]int // flags that are parts, with the flag of which they are
 }
 
 // step is what an atom stands for: the flag has at least this value, or this value.
@@ -56,8 +58,11 @@ func flagErrorf(flag, format string, args ...any) error {
 
 // New makes the space of the flags. A flag that cannot be part of it gives an *Error.
 func New(flags []Flag) (*Flags, error) {
-	f := &Flags{flags: slices.Clone(flags)}
+	f := &Flags{flags: slices.Clone(flags), whole: map[int]int{}}
 	f.loosen()
+	if err := f.readParts(); err != nil {
+		return nil, err
+	}
 	var atoms []lattice.Atom
 	for i := range f.flags {
 		more, err := f.add(i, len(atoms))
@@ -103,7 +108,8 @@ func (f *Flags) loosen() {
 	}
 }
 
-// add checks flag i and makes its atoms, the first of which has index first.
+// add checks flag i and makes its atoms, the first of which has index first. Parts have none until the value
+// that they are parts of is blamed.
 func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	g := &f.flags[i]
 	if len(g.Values) < 2 {
@@ -121,6 +127,9 @@ func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	bad := slices.Index(g.Values, g.Bad)
 	if bad < 1 {
 		return nil, flagErrorf(g.Name, "invalid bad value %q: expected one of its values other than the base", g.Bad)
+	}
+	if _, ok := f.whole[i]; ok {
+		return nil, nil
 	}
 	var atoms []lattice.Atom
 	for v := 1; v < len(g.Values); v++ {
@@ -243,11 +252,17 @@ func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	return nil
 }
 
-// Assign returns the value of every flag with the atoms of a set on.
+// Assign returns the value of every flag with the atoms of a set on, but those that are parts of a value
+// that is set.
 func (f *Flags) Assign(on lattice.Set) map[string]string {
 	values := map[string]string{}
 	for _, g := range f.flags {
 		values[g.Name] = g.Values[0]
+	}
+	for i, whole := range f.whole { // what stands for its parts says what they are
+		if f.composite(on, whole) {
+			delete(values, f.flags[i].Name)
+		}
 	}
 	highest := make([]int, len(f.flags))
 	for _, i := range on.And(lattice.First(len(f.atoms))).Atoms() {
@@ -299,6 +314,9 @@ func (f *Flags) Claim(terms []string) (lattice.Set, error) {
 			return nil, err
 		}
 		g := f.flags[flag]
+		if whole, ok := f.whole[flag]; ok {
+			return nil, fmt.Errorf("%q is a part of %s=%s: claim that instead", text, f.flags[whole].Name, f.flags[whole].Bad)
+		}
 		if !equal || value == 0 {
 			return nil, fmt.Errorf("invalid claim %q: expected a value other than the base %s", text, g.Values[0])
 		}

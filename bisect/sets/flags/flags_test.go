@@ -158,21 +158,31 @@ func TestFlagsRefused(t *testing.T) {
 	two, three := []string{"0", "1"}, []string{"0", "1", "2"}
 	a, b := Flag{Name: "a", Values: two}, Flag{Name: "b", Values: two}
 	with := func(f Flag, change func(*Flag)) Flag { change(&f); return f }
+	parts := func(terms ...string) Flag { return with(a, func(f *Flag) { f.Parts = terms }) }
 	for name, c := range map[string]struct {
 		list []Flag
 		want string
 	}{
-		"one value":             {[]Flag{{Name: "a", Values: []string{"0"}}}, "flag a: expected a base value and at least one other"},
-		"one name twice":        {[]Flag{a, b, a}, "flag a: duplicate name"},
-		"one value twice":       {[]Flag{{Name: "a", Values: []string{"0", "1", "0"}}}, `flag a: duplicate value "0"`},
-		"an unknown bad value":  {[]Flag{with(a, func(f *Flag) { f.Bad = "2" })}, `flag a: invalid bad value "2"`},
-		"the base as bad value": {[]Flag{with(a, func(f *Flag) { f.Bad = "0" })}, `flag a: invalid bad value "0"`},
-		"a circle":              {[]Flag{with(a, func(f *Flag) { f.Requires = []string{"b=1"} }), with(b, func(f *Flag) { f.Requires = []string{"a=1"} })}, "flag a: cyclic requirements, so that none of these can be on: a: 0->1 needs b: 0->1 needs a: 0->1"},
-		"an unknown flag":       {[]Flag{with(a, func(f *Flag) { f.Requires = []string{"c=1"} })}, `flag a: requires: invalid term "c=1": unknown flag`},
-		"an unknown value":      {[]Flag{b, with(a, func(f *Flag) { f.Excludes = []string{"b=7"} })}, `flag a: excludes: invalid term "b=7": unknown value "7" (expected 0, 1)`},
-		"no term":               {[]Flag{b, with(a, func(f *Flag) { f.Excludes = []string{"b"} })}, `flag a: excludes: invalid term "b": expected NAME=VALUE or NAME!=VALUE`},
-		"about itself":          {[]Flag{with(a, func(f *Flag) { f.Excludes = []string{"a=0"} })}, "it is about the flag itself"},
-		"beyond the bad value":  {[]Flag{{Name: "b", Values: three, Bad: "1", Ordered: true}, with(a, func(f *Flag) { f.Requires = []string{"b=2"} })}, "flag a: requires: b=2 is beyond the bad value 1"},
+		"one value":                {[]Flag{{Name: "a", Values: []string{"0"}}}, "flag a: expected a base value and at least one other"},
+		"one name twice":           {[]Flag{a, b, a}, "flag a: duplicate name"},
+		"one value twice":          {[]Flag{{Name: "a", Values: []string{"0", "1", "0"}}}, `flag a: duplicate value "0"`},
+		"an unknown bad value":     {[]Flag{with(a, func(f *Flag) { f.Bad = "2" })}, `flag a: invalid bad value "2"`},
+		"the base as bad value":    {[]Flag{with(a, func(f *Flag) { f.Bad = "0" })}, `flag a: invalid bad value "0"`},
+		"a circle":                 {[]Flag{with(a, func(f *Flag) { f.Requires = []string{"b=1"} }), with(b, func(f *Flag) { f.Requires = []string{"a=1"} })}, "flag a: cyclic requirements, so that none of these can be on: a: 0->1 needs b: 0->1 needs a: 0->1"},
+		"an unknown flag":          {[]Flag{with(a, func(f *Flag) { f.Requires = []string{"c=1"} })}, `flag a: requires: invalid term "c=1": unknown flag`},
+		"an unknown value":         {[]Flag{b, with(a, func(f *Flag) { f.Excludes = []string{"b=7"} })}, `flag a: excludes: invalid term "b=7": unknown value "7" (expected 0, 1)`},
+		"no term":                  {[]Flag{b, with(a, func(f *Flag) { f.Excludes = []string{"b"} })}, `flag a: excludes: invalid term "b": expected NAME=VALUE or NAME!=VALUE`},
+		"about itself":             {[]Flag{with(a, func(f *Flag) { f.Excludes = []string{"a=0"} })}, "it is about the flag itself"},
+		"beyond the bad value":     {[]Flag{{Name: "b", Values: three, Bad: "1", Ordered: true}, with(a, func(f *Flag) { f.Requires = []string{"b=2"} })}, "flag a: requires: b=2 is beyond the bad value 1"},
+		"one part":                 {[]Flag{parts("b=1"), b}, "flag a: parts: expected at least two, got b=1 alone"},
+		"an unknown part":          {[]Flag{parts("b=1", "c=1"), b}, `flag a: parts: invalid term "c=1"`},
+		"a part at its base":       {[]Flag{parts("b=1", "c=0"), b, {Name: "c", Values: two}}, `flag a: parts: "c=0" must name a value other than the base 0`},
+		"a part of another value":  {[]Flag{parts("b=1", "c!=1"), b, {Name: "c", Values: two}}, `"c!=1" must name a value other than`},
+		"itself as a part":         {[]Flag{parts("b=1", "a=1"), b}, "flag a: parts: a has parts itself"},
+		"a part with parts":        {[]Flag{parts("b=1", "c=1"), b, {Name: "c", Values: two, Parts: []string{"b=1", "d=1"}}, {Name: "d", Values: two}}, "flag a: parts: c has parts itself"},
+		"one part twice":           {[]Flag{parts("b=1", "b=1"), b}, "flag a: parts: b is a part already"},
+		"a part with requirements": {[]Flag{parts("b=1", "c=1"), with(b, func(f *Flag) { f.Requires = []string{"c=1"} }), {Name: "c", Values: two}}, "flag a: parts: a part cannot require or exclude anything, but b does"},
+		"a condition about a part": {[]Flag{parts("b=1", "c=1"), b, {Name: "c", Values: two}, {Name: "d", Values: two, Requires: []string{"b=1"}}}, `flag d: "b=1" is about a part of a: name that flag instead`},
 	} {
 		f, err := New(c.list)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -183,6 +193,72 @@ func TestFlagsRefused(t *testing.T) {
 		if !errors.As(err, &flag) || f != nil {
 			t.Errorf("%s: %#v", name, err)
 		}
+	}
+}
+
+// A value that stands for parts is one atom until it is blamed; then its parts are searched in its place, and the
+// claims and texts of sets say what is set.
+func TestParts(t *testing.T) {
+	f := newFlags(t, Flag{Name: "x", Values: []string{"0", "1"}},
+		Flag{Name: "all", Values: []string{"off", "half", "on"}, Parts: []string{"p=2", "q=1"}},
+		Flag{Name: "p", Values: []string{"0", "1", "2"}}, Flag{Name: "q", Values: []string{"0", "1"}})
+	atom := map[string]int{}
+	for i := range f.Space.Len() {
+		atom[f.Space.Atom(i).Name] = i
+	}
+	if len(atom) != 3 {
+		t.Fatalf("parts have atoms of their own: %v", atom)
+	}
+	on := lattice.Of(atom["all: off->on"])
+	for name, c := range map[string]struct {
+		set  lattice.Set
+		want string
+	}{
+		"nothing":       {nil, "x=0,all=off,p=0,q=0"},
+		"another value": {lattice.Of(atom["all: off->half"]), "x=0,all=half,p=0,q=0"},
+		"the value":     {on, "x=0,all=on"}, // it says what its parts are
+	} {
+		if got := f.Text(c.set); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	if _, err := f.Claim([]string{"q=1"}); err == nil || !strings.Contains(err.Error(), `"q=1" is a part of all=on: claim that instead`) {
+		t.Errorf("a claim of a part: %v", err)
+	}
+	if got := f.Expand(atom["x: 0->1"]); got != nil {
+		t.Errorf("parts of a flag without any: %v", got)
+	}
+	if got := f.Expand(atom["all: off->half"]); got != nil {
+		t.Errorf("parts of another value: %v", got)
+	}
+	parts := f.Expand(atom["all: off->on"])
+	space, err := f.Space.Expand(atom["all: off->on"], parts)
+	if err != nil || len(parts) != 2 || parts[0].Name != "p: 0->2" || parts[1].Name != "q: 0->1" {
+		t.Fatalf("%v %v", parts, err)
+	}
+	f.Space = space
+	one := lattice.Of(space.Len() - 1)
+	if got := f.Text(one); got != "x=0,all=off,p=0,q=1" || f.Words(one) != "q=1" {
+		t.Errorf("one part: %s", got)
+	}
+}
+
+// A search whose blamed value has parts names the part.
+func TestSearchOfParts(t *testing.T) {
+	f := newFlags(t, Flag{Name: "x", Values: []string{"0", "1"}},
+		Flag{Name: "all", Values: []string{"off", "on"}, Parts: []string{"p=1", "q=1", "r=1"}},
+		Flag{Name: "p", Values: []string{"0", "1"}}, Flag{Name: "q", Values: []string{"0", "1"}}, Flag{Name: "r", Values: []string{"0", "1"}})
+	o := &oracle{guilty: func(on lattice.Set) bool {
+		v := f.Assign(on)
+		return v["x"] == "1" && (v["all"] == "on" || v["q"] == "1")
+	}}
+	search := &sets.Search{Space: f.Space, Oracle: o, Goal: sets.All, Repeats: 1, Expand: f.Expand}
+	found, err := search.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Minimal) != 1 || f.Words(found.Minimal[0].Atoms) != "x=1 q=1" {
+		t.Errorf("%+v", found.Minimal)
 	}
 }
 

@@ -56,6 +56,7 @@ func readFlags(t table) []Flag {
 	for i, ft := range tables {
 		checkConditions(ft, "requires", flags, flags[i], flags[i].Requires)
 		checkConditions(ft, "excludes", flags, flags[i], flags[i].Excludes)
+		checkConditions(ft, "parts", flags, flags[i], flags[i].Parts)
 	}
 	if len(t.r.problems) == 0 && len(flags) > 0 {
 		checkFlagSpace(t, flags)
@@ -95,6 +96,7 @@ func readFlag(t table) Flag {
 			Ordered:  ordered,
 			Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
 			Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
+			Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
 		},
 		Env: t.str("env"), Define: t.str("define"), Arg: t.str("arg"), Option: t.str("option"),
 	}

@@ -42,7 +42,7 @@ func schema() map[string][]string {
 		"cost":    {"gpu_hour"},
 		"executor": {"kind", "jobs", "shared", "transport", "partition", "account", "qos", "gres", "constraint", "container", "time", "options", "build",
 			"context", "namespace", "image", "resources", "build_resources", "node_selector", "tolerations", "volumes", "service_account", "queue", "pod_template", "submit", "state", "cancel"},
-		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes"},
+		"flag":       {"name", "values", "bad", "ordered", "env", "define", "arg", "option", "requires", "excludes", "parts"},
 		"hypothesis": {"name", "claim"},
 	}
 }

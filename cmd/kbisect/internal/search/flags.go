@@ -25,7 +25,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	}
 	a := axis{
 		space: flags.Space, words: flags.Words, assign: flags.Away, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: x.session.Memory, class: true,
+		base: "all flags at their base", sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
 		},

@@ -170,7 +170,7 @@ func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, from string, go
 	x.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
-		clean: true, expand: h.expand, timed: goal != sets.One, sampler: sampler,
+		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
 		hunks: func() []report.Hunk {
 			var out []report.Hunk
 			for _, id := range h.ids {

@@ -31,6 +31,7 @@ type axis struct {
 	goal      sets.Goal
 	clean     bool // verdicts are certified with clean builds
 	expand    func(int) []sets.Atom
+	divided   bool // expand splits an atom into its parts; without it, other atoms replace it
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
 	class     bool        // the ends differ in how launches end, never in a metric
@@ -41,7 +42,7 @@ type axis struct {
 // search is the search along the axis, and what answers it.
 func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *find.SetOracle) {
 	oracle := &find.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
-	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Cuts: a.cuts}, oracle
+	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
 // setSearch is a search over sets: which flags of a commit, or which hunks of a difference, are to blame.
