@@ -396,7 +396,7 @@ func (s *stage) opposite(e *bisect.Ends) {
 func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) bisect.Ends {
 	eff := s.q.Effect(m.Step())
 	e := bisect.Ends{
-		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the reference"},
+		Good: bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[0]), Why: "the baseline"},
 		Bad:  bisect.Verdict{Call: bisect.Good, Probability: 1, Class: bisect.OK, Trials: len(levels[1]), Ratio: eff},
 	}
 	e.Bad.Why = words.Effect(*eff)

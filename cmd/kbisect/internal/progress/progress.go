@@ -151,7 +151,7 @@ func (p *Display) Begin(commits, matter int) {
 	p.mu.Lock()
 	p.pace.matter, p.pace.left = matter, matter
 	p.mu.Unlock()
-	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "candidate")))
+	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after those of the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "test")))
 }
 
 // Activity shows what the pipeline does.
