@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"path/filepath"
@@ -239,9 +240,13 @@ func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
 	if err != nil {
 		return nil
 	}
-	all, lines := map[string]*met{}, bufio.NewScanner(out)
-	for lines.Scan() {
-		id, rest, _ := strings.Cut(lines.Text(), " ")
+	all, lines := map[string]*met{}, bufio.NewReader(out) // a line is as long as its commit has parents
+	for {
+		var line string
+		if line, err = lines.ReadString('\n'); err != nil {
+			break
+		}
+		id, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		tree, rest, _ := strings.Cut(rest, " ")
 		n := &commits.Node{ID: id, Tree: tree}
 		if rest != "" {
@@ -249,7 +254,7 @@ func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
 		}
 		all[id] = &met{Node: n}
 	}
-	if cmd.Wait() != nil || lines.Err() != nil {
+	if cmd.Wait() != nil || err != io.EOF {
 		return nil
 	}
 	return all

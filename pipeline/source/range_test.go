@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
@@ -504,6 +505,30 @@ func (c *cutOff) open(id string) (string, int64, io.ReadCloser, error) {
 		c.cancel()
 	}
 	return c.objects.open(id)
+}
+
+// TestManyParents: a commit that lists so many parents that no line of 64 KiB holds them stops no walk, whoever reads it.
+func TestManyParents(t *testing.T) {
+	r := gittest.New(t)
+	tree := r.Pipe(t, "", "mktree")
+	ids := []string{r.CommitTree(t, tree, 1600000000)}
+	next := func(parent string) { ids = append(ids, r.CommitTree(t, tree, 1600000000+int64(len(ids)), parent)) }
+	for range 2 * few {
+		next(ids[len(ids)-1])
+	}
+	text := fmt.Sprintf("tree %s\n%sauthor C <c@example.com> 1700000000 +0000\ncommitter C <c@example.com> 1700000000 +0000\n\nc\n",
+		tree, strings.Repeat("parent "+ids[len(ids)-1]+"\n", 3000))
+	ids = append(ids, r.Pipe(t, text, "hash-object", "-t", "commit", "-w", "--stdin", "--literally"))
+	next(ids[len(ids)-1])
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rng, err := open(t, r.Dir).Range(ctx, ids[0], ids[len(ids)-1], RangeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rng.Commits) != len(ids)-1 {
+		t.Errorf("%d commits, want %d", len(rng.Commits), len(ids)-1)
+	}
 }
 
 // TestWalksEndWithTheirContext: whatever walks commits stops within three objects of the end of its context, wherever in the
