@@ -37,7 +37,7 @@ func (t *trial) await() error {
 				t.warden.close()
 				return cleared(t.spec, errGone)
 			case !ok:
-				return t.died("ended before the program was started\nhint: main must call proc.Warden first")
+				return t.died("ended before the program was started")
 			case r.Event == warden.EventRefused:
 				return t.refused(r)
 			case r.Event == warden.EventStarted:

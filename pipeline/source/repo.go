@@ -409,6 +409,9 @@ func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("revision %q: %w", rev, err)
 	}
+	if _, steps := splitRev(rev); id == "" && steps != "" && !r.haveGit {
+		return "", hint.Add(fmt.Errorf("revision %q: the git program is needed to find it, and there is none", rev), "install git and put it on PATH, or give the id of the commit")
+	}
 	if id == "" {
 		return "", r.notFound(rev, "")
 	}

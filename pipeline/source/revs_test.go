@@ -150,3 +150,18 @@ func TestTreesEqualGit(t *testing.T) {
 		}
 	}
 }
+
+// Without git, what only git understands is not said to be missing.
+func TestRevisionsWithoutGit(t *testing.T) {
+	r := gittest.New(t)
+	first := r.Commit(t, "one")
+	r.Commit(t, "two")
+	t.Setenv("PATH", t.TempDir())
+	repo := open(t, r.Dir)
+	if id, err := repo.Resolve(t.Context(), first); id != first || err != nil {
+		t.Errorf("%s %v", id, err)
+	}
+	if _, err := repo.Resolve(t.Context(), "HEAD~1"); err == nil || !strings.Contains(err.Error(), "the git program is needed") {
+		t.Errorf("%v", err)
+	}
+}
