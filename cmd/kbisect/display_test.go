@@ -176,3 +176,26 @@ func TestProgressPlain(t *testing.T) {
 
 // statusShare is what a status line says that is done, and how long it will take.
 var statusShare = regexp.MustCompile(`(\d+) %.* elapsed, about \S+ to go`)
+
+// TestTablesFitTheTerminal: the lists of sessions and of launches are no wider than the terminal.
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	const columns = 60
+	r := newProject(t)
+	if out, errs, code := r.kbisect("measure", "--launches", "2", "--", "sh", "-c", "echo a line that is longer than the terminal is wide, by far; exit 3"); code == exit.OK {
+		t.Fatal(out, errs)
+	}
+	for _, args := range [][]string{{"sessions"}, {"show"}} {
+		cmd := r.command(args...)
+		cmd.Env = append(r.env(), "TERM=xterm")
+		said, code := startOnTerminal(t, cmd, columns, 24).wait()
+		if code != exit.OK || !strings.Contains(said, "…") {
+			t.Errorf("%q: exit %d: %s", args, code, said)
+		}
+		for _, line := range strings.Split(said, "\r\n") {
+			if n := utf8.RuneCountInString(line); n > columns && !strings.HasPrefix(line, "command ") && !strings.HasPrefix(line, "finding ") {
+				t.Errorf("%q: %d columns of %d: %s", args, n, columns, line)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -53,16 +54,34 @@ func sessionsCommand() *cli.Command {
 			if err != nil {
 				return exit.With(exit.Machine, err)
 			}
-			t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
+			var b strings.Builder
+			t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "SESSION\tKIND\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
 			running := st.Running()
 			for _, s := range all {
 				s.Status = statusWord(s, running)
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, wording.Short(s.Good), wording.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			return writeTable(c, b.String(), "")
 		},
 	}
+}
+
+// writeTable writes a text whose lines with an indent are cut where the terminal ends.
+func writeTable(c *cli.Context, text, indent string) error {
+	width := terminalOf(c).Width
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSuffix(line, "\n"); width > 0 && strings.HasPrefix(line, indent) {
+			line = words.Cut(line, width)
+		}
+		b.WriteString(line + "\n")
+	}
+	_, err := io.WriteString(c.App.Writer, b.String())
+	return err
 }
 
 // kindWord is the command that made a session: a search is stored under its axis.
@@ -167,7 +186,8 @@ func showCommand() *cli.Command {
 				return err
 			}
 			s.Status = statusWord(s, st.Running())
-			if err := show(c.App.Writer, st, s, globals(c).verbose); err != nil || !session.IsSearch(s) {
+			var b strings.Builder
+			if err := cmp.Or(show(&b, st, s, globals(c).verbose), writeTable(c, b.String(), "  ")); err != nil || !session.IsSearch(s) {
 				return err
 			}
 			return showAnswer(c, s.ID)
