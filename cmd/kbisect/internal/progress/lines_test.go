@@ -50,7 +50,7 @@ func TestLines(t *testing.T) {
 		p.Remaining(sets.Progress{Made: 9, Spent: 80, Tests: 4, Seconds: 20}, 1)
 		p.Remaining(sets.Progress{Made: 9, Spent: 80, Tests: 4, Seconds: 300}, 1)
 		p.Test(sets.Test{Request: sets.Request{Purpose: sets.Prefix}, Result: sets.Result{Answer: sets.Pass, Seconds: 2.5}}, func(sets.Set) string { return "y" })
-		said("search    pass       2.50 s  y | 80 % done, 1m20s elapsed, about 20s to go") // and it only falls
+		said("search    pass       2.50 s  y | 25 % done, 1m20s elapsed, about 3m58s to go") // the end moves, and does not jump
 
 		for i := range 4 { // the same again is counted
 			p.Test(sets.Test{Request: sets.Request{Purpose: sets.Verifying}, Result: sets.Result{Answer: []sets.Answer{sets.Pass, sets.Fail}[i/3]}}, func(sets.Set) string { return "x" })

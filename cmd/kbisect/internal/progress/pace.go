@@ -11,7 +11,7 @@ type pace struct {
 	far   stretch       // how far the work was when that was said last
 	shown float64       // the share that the bar has shown; it never falls within a part of the work
 	toGo  time.Time     // when a search expects to end; zero: not known
-	least time.Duration // that was said to go, which only falls within a part of the work; 0: none was
+	least time.Duration // that was said to go, of a search that only falls; 0: none was
 	done  float64       // share, of a search that says it; 0: none does
 
 	matter int // commits that can be the culprit, at the start
@@ -48,7 +48,13 @@ func (p *pace) reach(share, steps float64, rest time.Duration) {
 // expect takes in how many seconds there are to go, and in how many launches.
 func (p *pace) expect(seconds, launches float64) {
 	rest := time.Duration(seconds * float64(time.Second))
-	p.toGo = time.Now().Add(rest)
+	end := time.Now().Add(rest)
+	if p.toGo.After(time.Now()) { // each test changes what is expected; a third of the way there, the end moves and does not jump
+		end = p.toGo.Add(end.Sub(p.toGo) / 3)
+		rest = time.Until(end)
+		seconds = rest.Seconds()
+	}
+	p.toGo = end
 	if spent := time.Since(p.began).Seconds(); seconds > 0 {
 		p.reach(spent/(spent+seconds), launches, rest)
 	}
@@ -71,6 +77,9 @@ func (p *pace) now() float64 {
 // candidates took so far; 0: not known.
 func (p *pace) expected() time.Duration {
 	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
+		if p.done == 0 {
+			return left
+		}
 		if p.least == 0 || left < p.least {
 			p.least = left
 		}
