@@ -35,6 +35,9 @@ func TestLines(t *testing.T) {
 
 		p.BeginSets(1, 4, "flags")
 		said("1 flag to search, as 4 changes")
+		if got := p.status(); got != "flags: 0 %, 10s elapsed" { // a bar that begins anew says what of
+			t.Error(got)
+		}
 		if got := p.Far(); got != "10s elapsed" {
 			t.Errorf("nothing is expected yet: %s", got)
 		}

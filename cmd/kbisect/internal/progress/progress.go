@@ -41,6 +41,7 @@ type Display struct {
 	device   float64 // seconds of these
 	price    float64 // of a device hour; 0: not known
 	proof    proof
+	within   string          // what is searched, before the share of it that is done; "" for commits
 	verified map[string]bool // verifying tests that were printed, where there is no bar: the same again are counted
 
 	Ends     map[bisect.Purpose]string // names of the two ends
@@ -107,7 +108,7 @@ func (p *Display) status() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	share := p.pace.now()
-	s := fmt.Sprintf("%.0f %%, %s elapsed", math.Floor(100*share), wording.Span(time.Since(p.pace.began)))
+	s := fmt.Sprintf("%s%.0f %%, %s elapsed", p.within, math.Floor(100*share), wording.Span(time.Since(p.pace.began)))
 	if eta := p.pace.expected(); eta > 0 {
 		s += fmt.Sprintf(", about %s to go", wording.Span(eta))
 	}

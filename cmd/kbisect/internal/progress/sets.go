@@ -14,6 +14,9 @@ import (
 // BeginSets starts a search over n things called what, which are atoms changes.
 func (p *Display) BeginSets(n, atoms int, what string) {
 	p.BeginPart()
+	p.mu.Lock()
+	p.within = what + ": "
+	p.mu.Unlock()
 	line := wording.Counted(n, strings.TrimSuffix(what, "s")) + " to search"
 	if atoms != n {
 		line += ", as " + wording.Counted(atoms, "change")
@@ -28,6 +31,7 @@ func (p *Display) BeginPart() {
 	defer p.mu.Unlock()
 	p.pace = pace{began: p.pace.began, matter: p.pace.matter, proofs: p.pace.proofs, tested: p.pace.tested, spent: p.pace.spent}
 	p.part, p.ended, p.proof, p.verified = time.Now(), nil, proof{}, map[string]bool{}
+	p.within = ""
 }
 
 // Test shows the test of a set, or an answer that follows from others. Those that verify an answer are counted: below the
