@@ -282,7 +282,10 @@ func slurmState(word string) State {
 	return Running
 }
 
-// Cancel implements Executor. Only jobs of this user and this session are cancelled, whatever the ids are. (With --name and
+// endBound is how long cancelled jobs may take to end before they are left alone.
+const endBound = 5 * time.Second
+
+// Cancel implements Executor. All jobs of a session have ended then, since they write to its folder. Only jobs of this user and this session are cancelled, whatever the ids are. (With --name and
 // the id of a task that waits, scancel would cancel its whole array.)
 func (x *slurm) Cancel(ctx context.Context, session string, ids ...string) error {
 	mine := []string{"--user=" + strconv.Itoa(os.Getuid()), "--name=" + session}
@@ -308,6 +311,12 @@ func (x *slurm) Cancel(ctx context.Context, session string, ids ...string) error
 			case <-ended:
 			case <-soon.Done():
 			}
+		}
+	}
+	for began := time.Now(); ids == nil && err == nil && time.Since(began) < endBound; time.Sleep(50 * time.Millisecond) {
+		left, err := query(ctx, "running,completing", "%i", "--name="+session)
+		if err != nil || left == "" {
+			break
 		}
 	}
 	return err
