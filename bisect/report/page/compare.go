@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect/sets"
 )
 
 // compared is what a comparison and a gate have in common; line says of one metric what the verdict rests on, which
@@ -63,10 +64,11 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		}
 		f.add("confidence", c.Certainty())
 		var places []string
+		var hunks []report.Hunk
 		for _, x := range c.Places {
-			places = append(places, x.String())
+			places, hunks = append(places, x.String()), append(hunks, report.Hunk{File: x.File, Start: x.Start, End: x.End, Role: sets.Culprit})
 		}
-		f.row(Row{Name: "lines", Text: words.Listed(places, mostPlaces), Lines: changedLines(l.Diffs[c.Commit])})
+		f.row(Row{Name: "lines", Text: words.Listed(places, mostPlaces), Lines: changedLines(l.Diffs[c.Commit], hunks[:min(len(hunks), 1)])})
 	case d.Search != nil:
 		f.add("culprit", "not found: "+d.Search.Why)
 	case d.Result == report.GateRegression:
@@ -92,10 +94,10 @@ func (c compared) confidence() string {
 	return fmt.Sprintf("%.4g %% over all metrics, from %s of fresh launches in turn", 100*(1-c.ErrorRate), words.Count(c.Pairs, "pair"))
 }
 
-// changedLines are the first lines that a diff adds and removes.
-func changedLines(diff string) (out []DiffLine) {
+// changedLines are the first lines that a diff adds and removes, those of a file with such hunks first.
+func changedLines(diff string, first []report.Hunk) (out []DiffLine) {
 	const most = 6
-	for _, l := range parseDiff(diff, nil) {
+	for _, l := range guiltyFirst(parseDiff(diff, first)) {
 		if l.Kind == "add" || l.Kind == "del" {
 			out = append(out, l)
 		}

@@ -166,6 +166,14 @@ func TestGateCard(t *testing.T) {
 	if d := section(t, p, "diff").Diff; len(d.Lines) < 8 {
 		t.Errorf("%+v", d)
 	}
+	const diff = "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -3,0 +4,1 @@\n+%[1]s\n"
+	l.Diffs = map[string]string{samples.CommitID(40): fmt.Sprintf(diff, "NOTES") + fmt.Sprintf(diff, "gemm.cu")}
+	g.Culprit.Places = []report.Place{{File: "gemm.cu", Start: 4, End: 4}, {File: "NOTES", Start: 4, End: 4}}
+	for _, r := range New(g, l).Cards[0].Rows {
+		if r.Name == "lines" && r.Lines[0].Text != "+gemm.cu" {
+			t.Errorf("the largest change comes first: %+v", r.Lines)
+		}
+	}
 }
 
 // A candidate is named by the flags that are away from their base, or by those that are not.
