@@ -49,15 +49,6 @@ func history(commits int) *report.History {
 	return &report.History{Schema: report.HistorySchema, Shown: commits, All: commits, Series: []report.HistorySeries{s}}
 }
 
-func facet(all []Row, name string) string {
-	for _, f := range all {
-		if f.Name == name {
-			return f.Text
-		}
-	}
-	return ""
-}
-
 // What a reader would type next depends on how the search ended.
 func TestNextOfASearch(t *testing.T) {
 	culprits := []report.Culprit{{Commit: samples.CulpritID}, {Commit: samples.BadID}}
