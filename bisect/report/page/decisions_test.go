@@ -183,9 +183,9 @@ func TestExplanationPage(t *testing.T) {
 	if len(facts) != 2 || facts[0].Name != "build of B" || len(facts[0].Lines) != 5 || facts[0].Lines[0].Text != "two" || facts[1].Text != "exit 2, after 2.00 s" {
 		t.Errorf("%+v", facts)
 	}
-	table := section(t, p, "explain").Tables[0]
-	if p.Headline != "Largest change: registers per thread of gemm 40 to 168 (4.2 times)" || rowText(p.Cards[0].Rows, "limited by") != "registers (A: warps)" || slices.Contains(table.Notes, p.Headline) || !slices.Contains(table.Notes, "not measured: no ncu") {
-		t.Errorf("%q, %q", p.Headline, table.Notes)
+	list := section(t, p, "explain").List
+	if p.Headline != "Largest change: registers per thread of gemm 40 to 168 (4.2 times)" || rowText(p.Cards[0].Rows, "limited by") != "registers (A: warps)" || slices.Contains(list, p.Headline) || !slices.Contains(list, "not measured: no ncu") {
+		t.Errorf("%q, %q", p.Headline, list)
 	}
 }
 

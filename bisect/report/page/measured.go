@@ -127,7 +127,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, r)
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Brief: true, Charts: pairs, Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Notes: x.Notes[1:], Right: []int{2, 3}, First: x.Changed, Fold: len(pairs) > 0}}},
+		{ID: "explain", Title: "Why they differ", Brief: true, Charts: pairs, List: x.Notes[1:], Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, First: x.Changed, Fold: len(pairs) > 0}}},
 		builds, notes(d.Warnings), launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, ""), v.table(nil),
 	}
 	return p
