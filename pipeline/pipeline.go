@@ -278,6 +278,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	}
 	if !r.Timing {
 		p.early.Await(nil)
+		if r.Purpose == bisect.Searching { // none of those that wait will be wanted
+			p.early.Drop()
+		}
 	}
 	w, built, err := p.prepare(ctx, r)
 	if err != nil || built.Class != "" {
@@ -448,11 +451,11 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 // expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the search.
 func expect(p *Pipeline, o trial.Order) {
 	end := o.Request.Purpose == bisect.EndGood || o.Request.Purpose == bisect.EndBad
-	if !end || o.Early == nil || !o.Early.Complete() || len(p.Config.Recipe.Plan.Build) > 0 {
+	if !end || o.Early == nil || !o.Early.Knows(o.Request) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
-	o.Request.Clean = false // which would begin with another workspace
-	for _, why := range []bisect.Purpose{bisect.EndBad, bisect.EndGood, bisect.Searching} {
+	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
+	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching} {
 		o.Request.Purpose = why
 		if w, err := p.workspaces.get(o.Request); err == nil {
 			trial.Expect(w, o)

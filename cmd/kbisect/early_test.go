@@ -318,3 +318,64 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 		})
 	}
 }
+
+// importingBench notes when it began and ended, by its process. Its module has noted when it was imported.
+const importingBench = `import os, time
+import installed
+begun = time.monotonic()
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+time.sleep(1)
+out.write("phase: measure\n")
+for i in range(5):
+    out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
+with open(os.environ["NOTES"], "a") as f:
+    print(os.environ["KBISECT_PURPOSE"], os.getpid(), begun, time.monotonic(), file=f)
+`
+
+// The interpreter of the second launch of an end imports beside the first one of the bad end, of which no time is taken.
+func TestInterpretersStartBesideTheFirstLaunchOfTheBadEnd(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	r := newRepo(t)
+	var commits []string
+	for i := range 4 {
+		r.put(map[string]string{"bench.py": importingBench, "id": fmt.Sprint(i), "us": fmt.Sprint(100 + 40*(i/2))})
+		r.git("add", ".")
+		r.git("commit", "-qm", fmt.Sprint("change ", i))
+		commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+	}
+	notes := filepath.Join(t.TempDir(), "notes")
+	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+	cmd := r.command("run", "--good", commits[0], "--bad", commits[3], "--json", "--no-hunks", "--no-explain", "--no-learn")
+	cmd.Env = append(cmd.Env, "NOTES="+notes, "PYTHONPATH="+installed(t, "import os, time\nwith open(os.environ['NOTES'], 'a') as f: print('import', os.getpid(), time.monotonic(), 0, file=f)\n"))
+	if out, err := cmd.Output(); cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[2]) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported, first := map[int]float64{}, 0.0 // by process; when the first launch of the bad end was over
+	beside := 0
+	for line := range strings.Lines(string(text)) {
+		var what string
+		var pid int
+		var begun, end float64
+		if _, err := fmt.Sscan(line, &what, &pid, &begun, &end); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case what == "import":
+			imported[pid] = begun
+		case what == "end-bad" && first == 0:
+			first = end
+		case first > 0 && imported[pid] < first:
+			beside++
+		}
+	}
+	if beside == 0 {
+		t.Errorf("no launch was imported beside the first one of the bad end:\n%s", text)
+	}
+}

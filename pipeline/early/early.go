@@ -77,8 +77,10 @@ func (p *Pool) Wants(r bisect.Request) bool {
 	return !p.learnt[r.Purpose] && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad && len(p.modules) > 0)
 }
 
-// Complete reports that it is known what both ends import.
-func (p *Pool) Complete() bool { return len(p.learnt) == 2 }
+// Knows reports that it is known what both ends import, or, while the bad end is launched for the first time, the good one.
+func (p *Pool) Knows(r bisect.Request) bool {
+	return len(p.learnt) == 2 || p.learnt[bisect.EndGood] && r.Purpose == bisect.EndBad && r.Nth == 0
+}
 
 // Learn runs a process of an end that tells what it has imported, where it ends well.
 func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
@@ -94,7 +96,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	if err != nil || res.Exit != 0 || no != nil || len(names) < least {
 		return res, err
 	}
-	known, own := map[string]bool{}, map[string]bool{}
+	known, own, more := map[string]bool{}, map[string]bool{}, false
 	for _, name := range p.modules {
 		known[name] = true
 	}
@@ -102,7 +104,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 		top, _, _ := strings.Cut(name, ".")
 		own[top], p.outside[top] = true, true
 		if !known[name] {
-			p.modules = append(p.modules, name)
+			p.modules, more = append(p.modules, name), true
 		}
 	}
 	for _, path := range named(w, own) {
@@ -113,6 +115,9 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	p.patience = max(p.patience, res.Wall)
 	if p.write() != nil {
 		p.modules = nil
+	}
+	if more { // those that wait lack it
+		p.Drop()
 	}
 	return res, nil
 }
@@ -160,6 +165,18 @@ func (p *Pool) Doubt(w *workspace.Workspace) {
 		x.held.Close()
 	}
 }
+
+// Drop ends all that wait.
+func (p *Pool) Drop() {
+	if p == nil {
+		return
+	}
+	for x := p.remove(anyone); x != nil; x = p.remove(anyone) {
+		go x.held.Close()
+	}
+}
+
+func anyone(*Waiter) bool { return true }
 
 // own are the variables that tell one launch from another; all others are the same in a process that waits.
 func own(v string) bool {
