@@ -40,8 +40,8 @@ func TestSurvivors(t *testing.T) {
 		{"takes the supervisor's files", "prlimit --pid $PPID --nofile=3", "", ""},
 		{"stops kbisect", "kill -STOP " + kbisect, "", ""},
 		{"stops both", "kill -STOP " + kbisect + "; kill -STOP $PPID", "", ""},
-		{"stops kbisect and hangs", "kill -STOP " + kbisect + "; sleep 1000", "", "10s"},
-		{"stops both and hangs", "kill -STOP " + kbisect + "; kill -STOP $PPID; sleep 1000", "", "10s"},
+		{"stops kbisect and hangs", "kill -STOP " + kbisect + "; sleep 1000", "", "4s"},
+		{"stops both and hangs", "kill -STOP " + kbisect + "; kill -STOP $PPID; sleep 1000", "", "4s"},
 		{"stops kbisect again and again", "K=" + kbisect + "; while :; do kill -STOP $K; done", "", "1m"},
 		{"traces kbisect", "exec python3 -c 'import ctypes, sys, time; ctypes.CDLL(None).ptrace(16, int(sys.argv[1]), 0, 0) and sys.exit(3); time.sleep(1000)' " + kbisect, "", "1m"},
 	} {

@@ -20,7 +20,8 @@ import (
 // shellOfKbisect is how a script finds the process above its supervisor.
 const shellOfKbisect = "K=$(cut -d' ' -f4 /proc/$PPID/stat); "
 
-// runner is a kbisect that runs a script as a trial, as a process of its own.
+// runner is a kbisect that runs a script as a trial, as a process of its own. It has its own session, as what dead wardens
+// leave has: tests of it run beside no test in which a warden is killed.
 func runner(t *testing.T, way, script, limit string) *exec.Cmd {
 	t.Helper()
 	s := contained(posing(t, "runs", script, limit), way)
@@ -43,6 +44,7 @@ func resultOf(t *testing.T, out []byte) (r Result) {
 // Whoever stops kbisect, its supervisor or both gains nothing: limits hold, and the trial comes to its end.
 func TestKbisectStopped(t *testing.T) {
 	bothWays(t, func(t *testing.T, way string) {
+		t.Parallel()
 		for name, c := range map[string]struct {
 			script, limit string
 			holds         func(Result) bool
@@ -75,6 +77,7 @@ func TestKbisectStopped(t *testing.T) {
 // Ctrl-Z stops kbisect and its trial until somebody continues them, and is not charged to the trial.
 func TestStoppedByUser(t *testing.T) {
 	bothWays(t, func(t *testing.T, way string) {
+		t.Parallel()
 		master, slave := openTerminal(t)
 		cmd := runner(t, way, "echo ready >&$FD; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit 5", "4s")
 		out, err := cmd.StdoutPipe()

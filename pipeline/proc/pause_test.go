@@ -60,6 +60,7 @@ func begin(ctx context.Context, s Spec) (wait func() (Result, error)) {
 }
 
 func TestPause(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		pause := make(chan bool)
 		s := contained(shell(t, busy+"i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 5"), way)
@@ -95,6 +96,7 @@ func standstill(t *testing.T, cookie string) (ticks uint64) {
 }
 
 func TestPauseHoldsLimits(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		pause := make(chan bool)
 		s := contained(shell(t, "echo ready >&$FD; sleep 0.5; echo later >&$FD; sleep 1000"), way)
@@ -126,6 +128,7 @@ func TestPauseHoldsLimits(t *testing.T) {
 }
 
 func TestKillWhileFrozen(t *testing.T) {
+	t.Parallel()
 	for _, grace := range []time.Duration{-1, 20 * time.Second} {
 		everyWay(t, func(t *testing.T, way string) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -163,6 +166,7 @@ func TestPausedKbisectKilled(t *testing.T) {
 
 // TestPauseStopped: what was stopped before stays so.
 func TestPauseStopped(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		pause := make(chan bool)
 		s := contained(shell(t, `sleep 1000 & p=$!; kill -STOP $p

@@ -36,6 +36,7 @@ const (
 )
 
 func TestPythonStacks(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		s := python(t, way, says+hangs+"hang_here()\n")
 		s.Output = filepath.Join(s.Dir, "out")
@@ -69,6 +70,7 @@ func TestPythonBelowShell(t *testing.T) {
 
 // TestPythonWorkers: the stacks of several processes do not run together, and their parent does not go on when one has ended.
 func TestPythonWorkers(t *testing.T) {
+	t.Parallel()
 	const pool = "for _ in range(3):\n    if os.fork() == 0: break\nelse:\n    os.wait()\n    print('went on')\nhang_here()\n"
 	whole := regexp.MustCompile(`(?m)^Fatal Python error: Aborted\n\nCurrent thread 0x[0-9a-f]+ .*\(most recent call first\):\n(  File ".*submission.py", line \d+ in [\w<>]+\n)+`)
 	bothWays(t, func(t *testing.T, way string) {
@@ -80,6 +82,7 @@ func TestPythonWorkers(t *testing.T) {
 }
 
 func TestPythonCleansUp(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		r := run(t, python(t, way, says+hangs+`
 def clean(*_):
@@ -96,6 +99,7 @@ hang_here()
 }
 
 func TestPythonIgnoresCleanly(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		s := python(t, way, says+hangs+"signal.signal(signal.SIGTERM, lambda *_: None)\nhang_here()\n")
 		s.Grace = 500 * time.Millisecond
@@ -111,6 +115,7 @@ func TestPythonIgnoresCleanly(t *testing.T) {
 
 // TestPythonStaysSilent: one that handles SIGABRT itself and goes on is killed.
 func TestPythonStaysSilent(t *testing.T) {
+	t.Parallel()
 	bothWays(t, func(t *testing.T, way string) {
 		s := python(t, way, says+hangs+"for s in (6, 15): signal.signal(s, lambda *_: None)\nhang_here()\n")
 		s.Grace = 300 * time.Millisecond
@@ -121,6 +126,7 @@ func TestPythonStaysSilent(t *testing.T) {
 }
 
 func TestPythonWithoutFaulthandler(t *testing.T) {
+	t.Parallel()
 	s := python(t, byGroup, says+hangs+"hang_here()\n")
 	s.Env = append(s.Env, "PYTHONFAULTHANDLER=")
 	if r := run(t, s); r.Signal != syscall.SIGTERM || len(r.Tail) > 0 {

@@ -61,6 +61,7 @@ func TestCrashWritesNoCore(t *testing.T) {
 }
 
 func TestTimeoutNamesPhase(t *testing.T) {
+	t.Parallel()
 	names := []string{"load", "warmup", "capture", "measure"}
 	for i := range names {
 		t.Run(names[i], func(t *testing.T) {
@@ -107,6 +108,7 @@ func TestTimeoutWhole(t *testing.T) {
 }
 
 func TestPhasesRestartTimer(t *testing.T) {
+	t.Parallel()
 	s := shell(t, "for i in 1 2 3 4 5 6; do echo again >&$FD; sleep 0.5; done")
 	s.Phase, s.PhaseLimit = "load", 10*time.Second
 	s.Watch = func(string, time.Duration) Transition { return Transition{"again", 2 * time.Second} }

@@ -91,6 +91,7 @@ func ownPipe(t *testing.T, _ string) string {
 
 // TestSandboxHolds runs hostile programs twice: without a sandbox each does its harm, in one it does not.
 func TestSandboxHolds(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	for _, a := range attacks() {
 		for _, boxed := range []bool{false, true} {
@@ -245,6 +246,7 @@ func TestSandboxOnOldKernel(t *testing.T) {
 
 // A process in a sandbox that cannot be killed is named by its number outside.
 func TestStuckInSandbox(t *testing.T) {
+	t.Parallel()
 	needSandbox(t)
 	s := contained(shell(t, "echo ready >&$FD; sleep 1000; exit 0"), byNamespace)
 	group := filepath.Join("/sys/fs/cgroup/freezer", "proc-test-"+rand.Text())

@@ -11,6 +11,7 @@ import (
 )
 
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, script string
 		want         int

@@ -37,7 +37,10 @@ func testGrandchildHoldsPipes(t *testing.T, way string) {
 }
 
 // TestWaitOutput holds the limits until the last writer has gone, as one who reads to the end does.
-func TestWaitOutput(t *testing.T) { everyWay(t, testWaitOutput) }
+func TestWaitOutput(t *testing.T) {
+	t.Parallel()
+	everyWay(t, testWaitOutput)
+}
 
 func testWaitOutput(t *testing.T, way string) {
 	for _, c := range []struct {
@@ -84,7 +87,10 @@ func testWaitOutput(t *testing.T, way string) {
 	}
 }
 
-func TestLeftoverCount(t *testing.T) { everyWay(t, testLeftoverCount) }
+func TestLeftoverCount(t *testing.T) {
+	t.Parallel()
+	everyWay(t, testLeftoverCount)
+}
 
 func testLeftoverCount(t *testing.T, way string) {
 	r := run(t, contained(shell(t, "sleep 1000 & sleep 1000 & setsid sleep 1000 & sleep 0.3; exit 4"), way))
@@ -93,7 +99,10 @@ func testLeftoverCount(t *testing.T, way string) {
 	}
 }
 
-func TestTimeoutKillsTree(t *testing.T) { bothWays(t, testTimeoutKillsTree) }
+func TestTimeoutKillsTree(t *testing.T) {
+	t.Parallel()
+	bothWays(t, testTimeoutKillsTree)
+}
 
 func testTimeoutKillsTree(t *testing.T, way string) {
 	s := shell(t, "trap '' TERM; (trap '' TERM; setsid sleep 1000) & (sleep 1000 &); sleep 1000; sleep 1000")
@@ -106,7 +115,10 @@ func testTimeoutKillsTree(t *testing.T, way string) {
 }
 
 // TestGraceIsForTheTree: a shell dies of SIGTERM at once, its child cleans up.
-func TestGraceIsForTheTree(t *testing.T) { everyWay(t, testGraceIsForTheTree) }
+func TestGraceIsForTheTree(t *testing.T) {
+	t.Parallel()
+	everyWay(t, testGraceIsForTheTree)
+}
 
 func testGraceIsForTheTree(t *testing.T, way string) {
 	s := shell(t, `sh -c 'trap "sleep 0.5; echo clean; exit" TERM; echo ready >&$FD; while :; do sleep 0.05; done' & wait`)
@@ -119,7 +131,10 @@ func testGraceIsForTheTree(t *testing.T, way string) {
 	}
 }
 
-func TestThreadOutlivesMain(t *testing.T) { bothWays(t, testThreadOutlivesMain) }
+func TestThreadOutlivesMain(t *testing.T) {
+	t.Parallel()
+	bothWays(t, testThreadOutlivesMain)
+}
 
 func testThreadOutlivesMain(t *testing.T, way string) {
 	file := program(t, `
@@ -227,19 +242,23 @@ func testWardenKilledByAStranger(t *testing.T, way string) {
 
 // A program may be quicker than the report of its start.
 func TestWardenAttackedAtOnce(t *testing.T) {
-	for range 20 {
-		s := shell(t, "kill -STOP $PPID; exit 5")
-		if r := run(t, s); r.Exit != 5 {
-			t.Errorf("%+v", r)
-		}
-		s = shell(t, "kill -KILL $PPID; sleep 1000")
-		if r := run(t, s); !r.KilledParent {
-			t.Errorf("%+v", r)
-		}
+	for i := range 20 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			s := shell(t, "kill -STOP $PPID; exit 5")
+			if r := run(t, s); r.Exit != 5 {
+				t.Errorf("%+v", r)
+			}
+			s = shell(t, "kill -KILL $PPID; sleep 1000")
+			if r := run(t, s); !r.KilledParent {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }
 
 func TestWardenStopped(t *testing.T) {
+	t.Parallel()
 	s := shell(t, "kill -STOP $PPID; sleep 0.2; exit 5")
 	if r := run(t, s); r.Exit != 5 {
 		t.Errorf("%+v", r)
@@ -308,7 +327,10 @@ func testKbisectKilled(t *testing.T, way string) {
 	eventually(t, "tree and warden gone", func() bool { return len(alive(t, prefix)) == 0 && len(groupsWith(prefix)) == 0 })
 }
 
-func TestKbisectKilledAnyTime(t *testing.T) { everyWay(t, testKbisectKilledAnyTime) }
+func TestKbisectKilledAnyTime(t *testing.T) {
+	t.Parallel()
+	everyWay(t, testKbisectKilledAnyTime)
+}
 
 func testKbisectKilledAnyTime(t *testing.T, way string) {
 	for i := range 10 {
@@ -362,6 +384,7 @@ func testSweep(t *testing.T, way string) {
 // TestStuck runs a kbisect of a user without rights, of which the program
 // becomes root and so cannot be killed.
 func TestStuck(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only for root")
 	}
