@@ -282,8 +282,9 @@ func slurmState(word string) State {
 	return Running
 }
 
-// endBound is how long cancelled jobs may take to end before they are left alone.
-const endBound = 5 * time.Second
+// endBound is how long cancelled jobs may take to end before they are left alone. Slurm takes seconds for one that it was just
+// about to start, which does no harm.
+const endBound = 2 * time.Second
 
 // Cancel implements Executor. All jobs of a session have ended then, since they write to its folder. Only jobs of this user and this session are cancelled, whatever the ids are. (With --name and
 // the id of a task that waits, scancel would cancel its whole array.)
