@@ -55,7 +55,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 		}
 		some := false
 		for _, w := range f.Warnings {
-			for _, kind := range []string{"scatter by", "something disturbed", "the level moved", "the level drifts", "two modes"} {
+			for _, kind := range []string{"vary by", "something disturbed", "the level moved", "the level drifts", "two modes"} {
 				if strings.Contains(w, kind) {
 					kinds[kind]++
 					some = true

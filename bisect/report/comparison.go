@@ -150,9 +150,9 @@ func With(result string, all []Contrast) []Contrast {
 	return out
 }
 
-// changed names what moved of the contrasts with a result: a metric over all of its cases where it did, else what moved
+// Moved names what moved of the contrasts with a result: a metric over all of its cases where it did, else what moved
 // farthest; "" where there are none.
-func (s Compared) changed(result string) string {
+func (s Compared) Moved(result string) string {
 	all := With(result, s.Contrasts)
 	switch len(all) {
 	case 0:
@@ -171,6 +171,32 @@ func (s Compared) changed(result string) string {
 		out += fmt.Sprintf("; %d of %s, most %s (%s)", len(moved), words.Count(len(singles), "case"), words.Printable(cmp.Or(Text(moved[0].Case), moved[0].Name())), words.Change(float64(moved[0].Bound.Value)))
 	}
 	return out
+}
+
+// Brief takes the interval out of a verdict that leads with one; change is what it leads with, whole.
+func (s Compared) Brief(verdict, result string) (head, change string) {
+	all := With(result, s.Contrasts)
+	if len(all) == 0 {
+		return verdict, ""
+	}
+	lead := all[max(0, slices.IndexFunc(all, func(c Contrast) bool { return c.Case == nil && c.AllCases }))]
+	interval := lead.Change(s.ErrorRate)
+	if head = strings.Replace(verdict, " "+interval, " "+words.Change(float64(lead.Bound.Value)), 1); head == verdict {
+		return verdict, ""
+	}
+	return head, words.Printable(lead.Name()) + " " + interval
+}
+
+// Confidence is how sure the verdicts are, all together; "" where none rests on numbers.
+func (s Compared) Confidence() string {
+	if len(s.Contrasts) == 0 || s.Failure != nil {
+		return ""
+	}
+	of := ""
+	if s.Moved(GateRegression)+s.Moved(GateImprovement) != "" {
+		of = "that it changed at all, "
+	}
+	return fmt.Sprintf("%.4g %% %sover all metrics, from %s of fresh launches in turn", 100*(1-s.ErrorRate), of, words.Count(s.Pairs, "pair"))
 }
 
 // between says within which bounds all contrasts with a result lie; "" where there are none.
@@ -229,9 +255,9 @@ func (c *Comparison) Sentence(why string) string {
 	case c.Result == GateRegression && c.Failure != nil:
 		out = "B is worse: " + why + "."
 	case c.Result == GateRegression:
-		out = "B is worse: " + c.changed(c.Result) + "."
+		out = "B is worse: " + c.Moved(c.Result) + "."
 	case c.Result == GateImprovement:
-		out = "B is better: " + cmp.Or(c.changed(c.Result), why) + "."
+		out = "B is better: " + cmp.Or(c.Moved(c.Result), why) + "."
 	case c.Result == NoDifference:
 		out = fmt.Sprintf("No difference of %s or more: %s.", words.Percent(c.Effect), c.between(NoDifference))
 	case c.Result == "infra":

@@ -124,5 +124,5 @@ func Next(d Document, l Ledger) []Command { return d.next(l) }
 
 // every is the command that shows the launches of a session.
 func every(l Ledger, session string) Command {
-	return Command{"the launches behind it", l.Call.Line("show", session)}
+	return Command{"list the raw launches", l.Call.Line("show", session)}
 }

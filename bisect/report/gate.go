@@ -59,10 +59,10 @@ func (g *Gate) next(l Ledger) []Command {
 		out = append(out, Command{"", []string{"git", "show", words.Short(g.Culprit.Commit)}})
 	}
 	if regression && g.Culprit == nil && g.Search == nil {
-		add("which commit it was", "--bisect")
+		add("find the commit", "--bisect")
 	}
 	if regression && g.Failure == nil {
-		add("if it is intended", "--accept", "REASON")
+		add("accept the regression", "--accept", "REASON")
 	}
 	if g.Result == GateOpen {
 		out = append(out, settle(g.Compared, l, "HEAD", again...)...)
@@ -166,9 +166,9 @@ func (g *Gate) Reason(failure string) string {
 	case g.Result == GateRegression && g.Failure != nil:
 		return failure
 	case g.Result == GateRegression:
-		return g.changed(GateRegression)
+		return g.Moved(GateRegression)
 	case g.Result == GateImprovement:
-		return g.changed(GateImprovement) + g.accepts()
+		return g.Moved(GateImprovement) + g.accepts()
 	case g.Result != GatePass || len(g.Contrasts) == 0:
 		return ""
 	}
@@ -179,7 +179,7 @@ func (g *Gate) Reason(failure string) string {
 }
 
 // Improved says what got better, "" where nothing did.
-func (g *Gate) Improved() string { return g.changed(GateImprovement) }
+func (g *Gate) Improved() string { return g.Moved(GateImprovement) }
 
 // accepts counts what was let pass.
 func (g *Gate) accepts() string {

@@ -98,20 +98,24 @@ func (d *Search) next(l Ledger) (out []Command) {
 		for _, c := range d.Culprits {
 			add("", "git", "show", words.Short(c.Commit))
 			if log := outputFile(l, c); log != "" {
-				add("what it printed", "less", log)
+				add("read what it printed", "less", log)
 			}
 		}
 		if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
 			at := words.Short(d.Ends.Bad)
-			add("times that setting against the base", l.Call.Again("compare", at, at+":"+r.Setting.Flags)...)
+			base := at // without flags, a commit runs with its own defaults, which may be what fails
+			if i := slices.IndexFunc(l.Launches, func(x Launch) bool { return x.Purpose == bisect.EndGood && x.Candidate.Assign != "" }); i >= 0 {
+				base += ":" + l.Launches[i].Candidate.Assign
+			}
+			add("time it against the base", l.Call.Again("compare", base, at+":"+r.Setting.Flags)...)
 		}
 		if d.Spent {
-			add("looks for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
+			add("look for more", l.Call.Line("run", "--resume", "--budget", "10m")...)
 		}
 	case d.Result == bisect.Interrupted, d.Result == bisect.Broken:
-		add("goes on from here", l.Call.Line("run", "--resume")...)
+		add("continue this session", l.Call.Line("run", "--resume")...)
 	case d.Result == bisect.Inconclusive && d.Spent:
-		add("goes on from here", l.Call.Line("run", "--resume", "--budget", "10m")...)
+		add("continue this session", l.Call.Line("run", "--resume", "--budget", "10m")...)
 	case (d.Result == bisect.Inconclusive || d.Result == bisect.NoDifference) && d.Ends.Bad != "":
 		out = append(out, unsettled(d, l))
 	}
@@ -135,17 +139,17 @@ func unsettled(d *Search, l Ledger) Command {
 		for _, s := range d.Suspects[:min(n, most)] {
 			show = append(show, words.Short(s.Commit))
 		}
-		return Command{"what the suspects change", show}
+		return Command{"see what the suspects change", show}
 	case good == "", failed[bisect.EndGood] && (failed[bisect.EndBad] || launched[bisect.EndBad] == 0):
-		return Command{"looks for a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
+		return Command{"find a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
 	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:
-		return Command{"what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
+		return Command{"see what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
 	case d.Axis == AxisFlags:
-		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
+		return Command{"compare the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
 	case launched[bisect.EndGood] == 1 && d.Result == bisect.NoDifference:
-		return Command{"compares the time of the whole run", l.Call.Again(append(onWall, "--good", good)...)}
+		return Command{"compare the time of the whole run", l.Call.Again(append(onWall, "--good", good)...)}
 	}
-	return Command{"launches both until a change is shown or ruled out", l.Call.Again("compare", good, bad)}
+	return Command{"launch both until a change is shown or ruled out", l.Call.Again("compare", good, bad)}
 }
 
 // outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and

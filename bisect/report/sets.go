@@ -116,6 +116,19 @@ func (m MinimalSet) Required() []string {
 	return slices.DeleteFunc(slices.Clone(m.Carriers), func(name string) bool { return slices.Contains(m.Steps, name) })
 }
 
+// Undone are the ways to take a culprit out of a set: a flag at the value before, or the set without a hunk.
+func (m MinimalSet) Undone() (out []string) {
+	for _, name := range m.Culprits {
+		flag, step, _ := strings.Cut(name, ": ")
+		if before, _, ok := strings.Cut(step, "->"); ok {
+			out = append(out, "with "+flag+"="+before)
+		} else {
+			out = append(out, "without "+name)
+		}
+	}
+	return out
+}
+
 // ValueAnswer is what another value of a guilty flag showed.
 type ValueAnswer struct {
 	Name   string      `json:"name"`
@@ -188,9 +201,9 @@ type Term struct {
 func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 	switch n := len(s.Minimal); {
 	case n == 1:
-		return s.caused(s.Minimal[0])
+		return s.caused(s.Minimal[0], f.Complaint)
 	case n > 1:
-		return fmt.Sprintf("%s; %s", s.caused(s.Minimal[0]), words.Count(n-1, "more minimal set"))
+		return fmt.Sprintf("%s; %s", s.caused(s.Minimal[0], f.Complaint), words.Count(n-1, "more minimal set"))
 	case len(terms) > 0:
 		return fmt.Sprintf("Flags change `%s` (%s is better): %s", terms[0].Metric, terms[0].Better, advice)
 	case s.Spent:
@@ -199,8 +212,11 @@ func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 	return "Inconclusive: " + cmp.Or(f.Ends.Why, "no cause was confirmed")
 }
 
-// caused says what a guilty set does.
-func (s *Sets) caused(g sets.Guilty) string {
+// caused says what a guilty set does. Of a time-out in another phase than that of all changes together, none is named.
+func (s *Sets) caused(g sets.Guilty, all bisect.Complaint) string {
+	if all.Phase != "" && all.Phase != g.Phase {
+		g.Phase = ""
+	}
 	name, verb := s.Words(g.Atoms), "together cause"
 	if g.Atoms.Len() == 1 || s.Assign != nil && len(s.Assign(g.Atoms)) == 1 {
 		verb = "causes"

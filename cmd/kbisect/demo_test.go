@@ -75,7 +75,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 		rows          []string
 	}{
 		{first, "✗ Makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "(lines|files)", "workaround", "next"}}, // on a slow machine there is no time for lines
-		{second, "✗ autotune=max causes a timeout", []string{"verified", "use", "claims", "next"}},
+		{second, "✗ autotune=max causes a timeout", []string{"confidence", "use", "your claims", "next"}},
 	} {
 		shown := screen(t, c.said, columns, rows)
 		last := shown[max(0, len(shown)-rows):]

@@ -150,7 +150,7 @@ func TestReportOfAPastSearch(t *testing.T) {
 			t.Errorf("%s: what a commit says became markup", path)
 		}
 	}
-	if text := read(md); !strings.Contains(text, "Makes the run fail") || !strings.Contains(text, "```diff") {
+	if text := read(md); !strings.Contains(text, "makes the run fail") || !strings.Contains(text, "```diff") {
 		t.Errorf("%s", text)
 	}
 	shown, _, _ := r.kbisect("show", "--json")

@@ -133,7 +133,7 @@ test $(git rev-list --count v1.0..HEAD) -lt 5 && git grep -q fine HEAD -- state 
 			before := r.git("for-each-ref") + r.git("status", "--porcelain") + r.git("worktree", "list")
 			args := append([]string{"-C", r.dir, "run", "--quiet", "--no-hunks", "--no-explain", "--good", good}, c.options...)
 			out, errs, code := r.kbisect(append(append(args, "--"), argv...)...)
-			if code != exit.OK || !strings.Contains(out, "✗ Makes the run fail") || !strings.Contains(out, "  "+culprit[:10]+"\n") {
+			if code != exit.OK || !strings.Contains(out, " makes the run fail") || !strings.Contains(out, "  "+culprit[:10]+"\n") {
 				t.Errorf("exit %d, culprit %s\n%s%s", code, culprit, out, errs)
 			}
 			if after := r.git("for-each-ref") + r.git("status", "--porcelain") + r.git("worktree", "list"); after != before {

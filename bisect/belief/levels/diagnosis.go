@@ -140,7 +140,7 @@ func (w Diagnosis) Warnings() []string {
 		return nil
 	}
 	if n.SD > noisySD && !w.agree {
-		what = append(what, fmt.Sprintf("launches of one commit scatter by %.1f %%", 100*n.SD))
+		what = append(what, fmt.Sprintf("launches of one commit vary by %.1f %%", 100*n.SD))
 	}
 	if w.dirty > disturbed && !w.agree {
 		what = append(what, fmt.Sprintf("something disturbed %.0f %% of the launches", 100*w.dirty))
@@ -152,7 +152,7 @@ func (w Diagnosis) Warnings() []string {
 		what = append(what, "the level drifts between launches")
 	}
 	if len(what) > 0 {
-		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: let nothing else run on this machine, measure for longer in each launch; kbisect doctor shows what is running")
+		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: close other programs, measure for longer in each launch; kbisect doctor shows what is running")
 	}
 	if n.TwoModes(w.launches) {
 		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))

@@ -84,12 +84,41 @@ func TestPhasesOfAComplaint(t *testing.T) {
 		MinimalSets: []report.MinimalSet{{Assignment: report.Assignment{Assign: map[string]string{"a": "1", "b": "1"}}, Class: bisect.Timeout, Phase: &warmup, Certified: true, Carriers: []string{"a", "b"}}},
 		Hypotheses:  []report.Hypothesis{{Name: "x", Verdict: sets.Refuted}},
 	}
-	if text := said(New(d, report.Ledger{})); !strings.Contains(text, "complaint: timeout in load with all changes, timeout in warmup with the set above") || strings.Contains(text, "required: ") {
+	if text := said(New(d, report.Ledger{})); !strings.Contains(text, "complaint: timeout in load with all changes, timeout in warmup with a=1 b=1 alone") || strings.Contains(text, "required: ") {
 		t.Error(text)
 	}
 	d.MinimalSets[0].Phase = &load
 	if text := said(New(d, report.Ledger{})); !strings.Contains(text, "complaint: timeout in load\n") {
 		t.Error(text)
+	}
+}
+
+// A gain whose interval holds no change is not called one. What it is against stands beside it, and is what the command
+// below launches; a claim of more settings than are needed says so.
+func TestRecommendedSetting(t *testing.T) {
+	ratio, low, high := 0.66, 0.62, 1.058
+	a := func(flags ...string) (out report.Assignment) {
+		out.Assign = map[string]string{}
+		for _, x := range flags {
+			out.Assign[x] = "1"
+		}
+		return out
+	}
+	d := &report.Search{
+		Axis: report.AxisFlags, Result: bisect.Found, Ends: report.Ends{Good: "abc", Bad: "abc"},
+		MinimalSets: []report.MinimalSet{{Assignment: a("b"), Class: bisect.Wrong, Certified: true, Culprits: []string{"b"}}},
+		Recommended: &report.SafeSet{Assignment: a("a"), Metric: map[string]float64{"time": 1}, Ratio: &ratio, Low: &low, High: &high, Better: "lower", Confirmed: true, Setting: &report.Setting{Flags: "a=1,b=0"}},
+		Hypotheses:  []report.Hypothesis{{Name: "x", Claim: []string{"a=1", "b=1"}, Verdict: sets.Confirmed}},
+	}
+	l := report.Ledger{Launches: []report.Launch{{Candidate: bisect.Candidate{Commit: "abc", Assign: "a=0,b=0"}, Purpose: bisect.EndGood}}}
+	text := said(New(d, l))
+	for _, want := range []string{"use: passes; time -34.0 % (95 % CI -38.0 to +5.8 %) against the base, not significant", "base: a=0 b=0\n", "compare abc:a=0,b=0 abc:a=1,b=0", "confirmed, but b=1 alone fails"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if high = 0.7; !strings.Contains(said(New(d, l)), "-30.0 %) against the base, lower is better") {
+		t.Error(said(New(d, l)))
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -35,11 +33,12 @@ type Row struct {
 	More  bool   // a detail, which a terminal shows on demand
 }
 
-// Strip is the range in a line: a state for each commit, the good end first. A commit that was not tested has none;
-// one that may be the culprit is [Unsure].
+// Strip is the range in a line: a state for each commit that was judged, the good end first.
 type Strip struct {
 	From, To string // short ids of the ends
 	States   []State
+	Suspects []int  // places of the commits that may be the culprit
+	Aside    string // why a commit after the culprit passes, where one does
 }
 
 // rows collects those that say something.
@@ -54,12 +53,6 @@ func (r *rows) row(x Row) {
 	if x.Text != "" || x.Copy != "" || len(x.Lines) > 0 {
 		*r = append(*r, x)
 	}
-}
-
-// sentence begins with a capital.
-func sentence(s string) string {
-	first, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(first)) + s[n:]
 }
 
 // commitRow is a commit, its subject first.
@@ -81,7 +74,7 @@ func (f *finder) cards() (out []Card) {
 		out = []Card{{Head: f.Headline, Rows: f.openRows()}}
 	}
 	for i, c := range of {
-		card := Card{Head: sentence(report.Did(c)), Rows: f.culpritRows(c)}
+		card := Card{Head: report.CulpritWords(c), Rows: f.culpritRows(c)}
 		if n := len(f.Culprits); n > 1 {
 			card.Title = fmt.Sprintf("Culprit %d of %d", i+1, n)
 		}
@@ -215,13 +208,13 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	how := ""
 	switch {
 	case own == 0 || other == 0: // an old session, or one whose launches are gone
-		how = "fresh launches from clean builds show it here and not in " + against
+		how = ": fresh launches from clean builds show it here and not in " + against
 	case c.Class == bisect.Slow || c.Class == bisect.Improved:
-		how = fmt.Sprintf("%s from clean builds against %d of %s", words.Count(own, "fresh launch"), other, against)
+		how = fmt.Sprintf(" on clean builds: %s against %d of %s", words.Count(own, "fresh launch"), other, against)
 	default:
-		how = fmt.Sprintf("built anew it fails in %d of %s, %s in %d of %d", failed, words.Count(own, "launch"), against, likewise, other)
+		how = fmt.Sprintf(" on clean builds: this commit failed %d of %s, %s %d of %d", failed, words.Count(own, "launch"), against, likewise, other)
 	}
-	return words.Confidence(c.Confidence) + ", confirmed: " + how
+	return words.Confidence(c.Confidence) + ". Confirmed" + how
 }
 
 // guiltyRows are the lines that are to blame, in the order of the files; of those that are only required to build, the
@@ -271,11 +264,14 @@ func (f *finder) setRows() []Row {
 	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
 		text := "passes"
 		if r.Ratio != nil && r.Low != nil && r.High != nil {
-			text = changeOf(*r.Ratio, *r.Low, *r.High) + " against the base"
 			for name := range r.Metric { // at most one
-				text = name + " " + text
+				text += "; " + name
 			}
-			if r.Better != "" {
+			text += " " + words.Interval(*r.Ratio, *r.Low, *r.High, 0.95) + " against the base"
+			switch {
+			case *r.Low <= 1 && *r.High >= 1:
+				text += ", not significant"
+			case r.Better != "":
 				text += ", " + r.Better + " is better"
 			}
 		}
@@ -293,25 +289,21 @@ func (f *finder) setRows() []Row {
 				}
 			}
 		}
+		out.add("base", strings.Join(f.view().assigned(bisect.EndGood), " "))
 	}
 	for _, c := range f.Hypotheses {
-		out.row(Row{Name: "claims", State: claimState(c.Verdict), Text: fmt.Sprintf("%q: ", c.Name) + strings.ReplaceAll(string(c.Verdict), "-", " ")})
+		text := fmt.Sprintf("%q: ", c.Name) + strings.ReplaceAll(string(c.Verdict), "-", " ")
+		for _, s := range f.MinimalSets {
+			if parts := s.Parts(); c.Verdict == sets.Confirmed && len(parts) < len(c.Claim) {
+				text += ", but " + s.Name() + " alone fails" // the claim holds it, or it would be no cause of it
+			}
+		}
+		out.add("your claims", text)
 	}
 	if len(f.MinimalSets) == 0 {
 		out = append(out, f.openRows()...)
 	}
 	return out
-}
-
-// claimState is whether a claim is true.
-func claimState(v sets.Verdict) State {
-	switch v {
-	case sets.Confirmed, sets.Combination, sets.NotTheOnly:
-		return Good
-	case sets.Refuted, sets.NotSupported:
-		return Bad
-	}
-	return Unsure
 }
 
 // mostSuspects is how many suspects an answer names.
@@ -367,7 +359,8 @@ func (f *finder) common() []Row {
 		out.add("stored", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
 	}
 	if c := f.Complaint; c != nil && len(f.Culprits) != 1 {
-		out.more("complaint", complaint(f.Search))
+		text, differ := complaint(f.Search)
+		out.row(Row{Name: "complaint", Text: text, More: !differ})
 		if c.Ends != nil && len(f.Culprits)+len(f.MinimalSets) > 0 { // else it is above; a card of a culprit has its effect
 			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory})
 		}
@@ -389,15 +382,15 @@ func (f *finder) common() []Row {
 }
 
 // complaint is what was searched for. A set of changes may time out in another phase than all of them together.
-func complaint(d *report.Search) string {
+func complaint(d *report.Search) (text string, differ bool) {
 	c := d.Complaint
-	text := bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String()
+	text = bisect.Complaint{Class: c.Class, Phase: report.Text(c.Phase), Metric: report.Text(c.Metric)}.String()
 	for _, s := range d.MinimalSets {
 		if s.Class == c.Class && report.Text(s.Phase) != report.Text(c.Phase) {
-			return text + " with all changes, " + endsAs(s.Class, s.Phase) + " with the set above"
+			return text + " with all changes, " + endsAs(s.Class, s.Phase) + " with " + s.Name() + " alone", true
 		}
 	}
-	return text
+	return text, false
 }
 
 // strip is the range, where its order is known.
@@ -408,15 +401,22 @@ func (f *finder) strip() Strip {
 	s := Strip{From: words.Short(f.Ends.Good), To: words.Short(f.Ends.Bad), States: make([]State, len(f.ledger.Order))}
 	for _, x := range f.Suspects {
 		if at, known := f.at[x.Commit]; known && at < len(s.States) {
-			s.States[at] = Unsure
+			s.Suspects = append(s.Suspects, at)
 		}
 	}
+	slices.Sort(s.Suspects)
 	for _, x := range f.places() {
 		if x.State == Unsure && len(f.Culprits) > 0 {
 			continue // no suspect any more: the answer did not need it
 		}
-		if x.At < len(s.States) && x.State != "" && s.States[x.At] != Unsure {
+		if x.At < len(s.States) {
 			s.States[x.At] = x.State
+		}
+	}
+	if at := slices.Index(s.States, Culprit); at >= 0 && slices.Contains(s.States[at:], Good) {
+		s.Aside = "A pass after the culprit is on a side branch that does not contain it."
+		if slices.ContainsFunc(f.Culprits, func(c report.Culprit) bool { return c.Rate != nil }) {
+			s.Aside = "A pass after the culprit is chance, or on a side branch: not every launch fails."
 		}
 	}
 	return s
@@ -424,14 +424,11 @@ func (f *finder) strip() Strip {
 
 // Caption says what the strip shows, but for its marks.
 func (s Strip) Caption() string {
-	text := fmt.Sprintf("Every commit from %s to %s; a mark is a verdict.", s.From, s.To)
-	if slices.Contains(s.States, Unsure) {
-		text += " The culprit is among the shaded ones."
+	text := fmt.Sprintf("Every commit from %s to %s: a mark where it was judged, a tick where it was not.", s.From, s.To)
+	if n := len(s.Suspects); n > 0 {
+		text += fmt.Sprintf(" The culprit is among the shaded ones, %d.", n)
 	}
-	if at := slices.Index(s.States, Culprit); at >= 0 && slices.Contains(s.States[at:], Good) {
-		text += " After the culprit, those that pass are on a branch without it."
-	}
-	return text
+	return strings.TrimSpace(text + " " + s.Aside)
 }
 
 // Unmarked says what the commits without a state are. Where there is a culprit, some may have been launched, and needed no
@@ -439,6 +436,9 @@ func (s Strip) Caption() string {
 func (s Strip) Unmarked() string {
 	if slices.Contains(s.States, Culprit) {
 		return "not needed"
+	}
+	if len(s.Suspects) > 0 {
+		return "not a suspect"
 	}
 	return "not tested"
 }

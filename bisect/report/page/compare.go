@@ -26,12 +26,15 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
+	head, change := d.Brief(cmp.Or(d.Verdict, d.Result), d.Result)
 	var f rows
+	f.add("change", change)
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
-	f.add("confidence", c.confidence())
+	f.add("confidence", c.Confidence())
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
+	p.Cards[0].Head = head
 	p.Sections = []Section{c.metrics(v), notes(d.Warnings), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(d.FlagsDiffer()), d.Devices, ""), v.table(nil)}
 	return p
 }
@@ -42,6 +45,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
 	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l))
+	p.Cards[0].Head, _ = d.Brief(p.Headline, d.Result)
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, notes(d.Warnings), gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(false), d.Devices, ""), v.table(nil)}
@@ -55,6 +59,8 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 func gateRows(d *report.Gate, l report.Ledger) []Row {
 	const mostPlaces = 5 // of the culprit
 	var f rows
+	_, change := d.Brief(d.Verdict, d.Result)
+	f.add("change", change)
 	switch c := d.Culprit; {
 	case c != nil:
 		f.row(commitRow("culprit", l, c.Commit, c.Subject))
@@ -78,20 +84,12 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		f.add("better", d.Improved())
 	}
 	if d.Culprit == nil {
-		f.add("confidence", compared{Compared: d.Compared}.confidence())
+		f.add("confidence", d.Confidence())
 	}
 	f.row(sideRow("base", l, d.Base))
 	f.row(sideRow("HEAD", l, d.Head))
 	f.add("error", report.Text(d.Error))
 	return f
-}
-
-// confidence is how sure the verdicts are, all together; "" where none rests on numbers.
-func (c compared) confidence() string {
-	if len(c.Contrasts) == 0 || c.Failure != nil {
-		return ""
-	}
-	return fmt.Sprintf("%.4g %% over all metrics, from %s of fresh launches in turn", 100*(1-c.ErrorRate), words.Count(c.Pairs, "pair"))
 }
 
 // changedLines are the first lines that a diff adds and removes, those of a file with such hunks first.
@@ -152,7 +150,7 @@ func (c compared) metrics(v view) Section {
 	if len(c.Contrasts) == 0 {
 		return s
 	}
-	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}, Few: []int{0, 1, 5, 3, 4}}
+	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("paired change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}, Few: []int{0, 1, 5, 3, 4}}
 	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound
@@ -167,7 +165,7 @@ func (c compared) metrics(v view) Section {
 		}
 	}
 	t.Notes = []string{
-		"Medians with their 95 % CI (order statistics). The change is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
+		"Medians with their 95 % CI (order statistics). The change is of launches paired in turn, so that it may differ from that of the medians; it is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
 		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
 	}
 	if slices.ContainsFunc(c.Contrasts, func(x report.Contrast) bool { return x.Case == nil && x.AllCases }) {

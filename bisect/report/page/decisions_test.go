@@ -377,19 +377,19 @@ func TestDeviceReadings(t *testing.T) {
 
 func TestGuiltySet(t *testing.T) {
 	phase := "warmup"
-	set := report.MinimalSet{Assignment: report.Assignment{Assign: map[string]string{"graph": "on"}}, Class: bisect.Timeout, Phase: &phase, Certified: true, Culprits: []string{"graph=on", "fp8=on"}, Carriers: []string{"jit=on"}, Others: []report.ValueAnswer{{Name: "graph=auto", Answer: sets.Pass}}}
+	set := report.MinimalSet{Assignment: report.Assignment{Assign: map[string]string{"graph": "on"}}, Class: bisect.Timeout, Phase: &phase, Certified: true, Culprits: []string{"graph=on", "fp8: off->on"}, Carriers: []string{"jit=on"}, Others: []report.ValueAnswer{{Name: "graph=auto", Answer: sets.Pass}}}
 	facts := guiltySet(set, nil)
-	for name, want := range map[string]string{"verified": "fails repeatedly; passes when any of these is undone: graph=on, fp8=on", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
+	for name, want := range map[string]string{"confidence": "fails repeatedly; passes without graph=on, or with fp8=off", "required": "jit=on (not decided: without it the run fails in another way)", "instead": "graph=auto: pass"} {
 		if got := rowText(facts, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 	set.Culprits = nil
-	if got := rowText(guiltySet(set, nil), "verified"); !strings.Contains(got, "the parts cannot be told apart") {
+	if got := rowText(guiltySet(set, nil), "confidence"); !strings.Contains(got, "the parts cannot be told apart") {
 		t.Error(got)
 	}
 	set.Certified = false
-	if got := guiltySet(set, nil); len(got) != 1 || rowText(got, "verified") != "no" {
+	if got := guiltySet(set, nil); len(got) != 1 || rowText(got, "confidence") != "not verified" {
 		t.Errorf("%+v", got)
 	}
 }

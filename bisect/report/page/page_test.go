@@ -139,6 +139,13 @@ func TestStripOfAnAnswer(t *testing.T) {
 	if s = New(report.NewSearch(in), in.Ledger).Strip; !slices.Contains(s.States, Unsure) || s.Unmarked() != "not tested" {
 		t.Errorf("%q %s", s.States, s.Caption())
 	}
+	// A verdict stands beside the suspects, and makes none: not that of a bad end, which may be the culprit itself.
+	last := len(s.States) - 1
+	in.Finding.Suspects = []bisect.SuspectCommit{{Commit: samples.CommitID(last), Probability: 0.5}, {Commit: samples.CommitID(3), Probability: 0.5}}
+	s = New(report.NewSearch(in), in.Ledger).Strip
+	if !slices.Equal(s.Suspects, []int{3, last}) || s.States[last] != Bad || s.States[3] != "" || s.Unmarked() != "not a suspect" || !strings.Contains(s.Caption(), "shaded ones, 2.") {
+		t.Errorf("%v %q %s", s.Suspects, s.States, s.Caption())
+	}
 }
 
 // A column in which no row has anything is left out, and the numbers of the others stay right.

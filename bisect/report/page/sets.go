@@ -33,17 +33,13 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 		often = fmt.Sprintf("in %d of %d tests", failed, n)
 	}
 	if !s.Certified {
-		out.add("verified", "no")
+		out.add("confidence", "not verified")
 		return out
 	}
 	if len(s.Culprits) == 0 {
-		out.add("verified", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
+		out.add("confidence", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
 	} else {
-		undone := "this is undone"
-		if len(s.Culprits) > 1 {
-			undone = "any of these is undone"
-		}
-		out.add("verified", fmt.Sprintf("fails %s; passes when %s: %s", often, undone, strings.Join(s.Culprits, ", ")))
+		out.add("confidence", fmt.Sprintf("fails %s; passes %s", often, strings.Join(s.Undone(), ", or ")))
 	}
 	if required := s.Required(); len(required) > 0 {
 		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")

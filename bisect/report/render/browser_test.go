@@ -270,7 +270,7 @@ func (b *browser) fits(name string) {
 
 // needed are the rows of an answer that say which change, how sure, why and what to do, by the kind of a report.
 var needed = map[string][]string{
-	"timeout": {"commit", "confidence", "files", "last good"}, "slow": {"commit", "effect", "confidence", "lines", "last good"}, "flags": {"verified", "use"},
+	"timeout": {"commit", "confidence", "files", "last good"}, "slow": {"commit", "effect", "confidence", "lines", "last good"}, "flags": {"confidence", "use"},
 	"inconclusive": {"evidence", "suspects", "hint"}, "gate": {"base", "HEAD"}, "history": {"note"},
 }
 

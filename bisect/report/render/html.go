@@ -46,7 +46,7 @@ func HTML(w io.Writer, p page.Page) error {
 		},
 		"subject": func(r page.Row) bool { return r.Name == "commit" || r.Name == "culprit" },
 		"again":   func(all []page.Row, i int) bool { return named(all, i) == "" },
-		"strip":   strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields,
+		"strip":   strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields, "breaks": breaks,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {
 				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })
@@ -72,17 +72,12 @@ func strip(s page.Strip) template.HTML {
 		return ""
 	}
 	p := chart.Plane{Length: len(s.States), Flat: true, Strip: &chart.Strip{}}
-	var suspects []int
 	for at, state := range s.States {
-		switch state {
-		case "":
-		case page.Unsure:
-			suspects = append(suspects, at)
-		default:
+		if state != "" {
 			p.Strip.Marks = append(p.Strip.Marks, chart.Dot{X: float64(at), State: state, Key: fmt.Sprint(at), Title: fmt.Sprintf("commit %d: %s", at, state)})
 		}
 	}
-	p.Strip.Shade = chart.Runs(suspects)
+	p.Strip.Shade = chart.Runs(s.Suspects)
 	return template.HTML(chart.SVG("c0", fmt.Sprintf("The range from %s to %s: every commit", s.From, s.To), p))
 }
 
@@ -133,6 +128,11 @@ var measured = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 
 // units ties numbers to their units.
 func units(s string) string { return measured().ReplaceAllString(s, "$1\u00a0$2") }
+
+// breaks lets a long word of a command end a line behind a flag, and not within one.
+func breaks(word string) template.HTML {
+	return template.HTML(strings.NewReplacer(",", ",<wbr>", ":", ":<wbr>").Replace(html.EscapeString(word)))
+}
 
 // policy forbids everything but what the page holds itself.
 func policy(scripts ...string) string {

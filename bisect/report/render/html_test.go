@@ -210,7 +210,7 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	harmlessMarkdown(t, b.String())
-	for _, want := range []string{"### kbisect: found\n\n**✗ Makes \\`time\\` 9.0 % slower**\n\n- **commit:** gemm: swizzle", "#### Search log", "#### What the culprit changed", "```diff", "+\tload_swizzled(a);", "| registers | 96 | 128 |", "software thermal slowdown"} {
+	for _, want := range []string{"### kbisect: found\n\n**✗ 0000004000 makes \\`time\\` 9.0 % slower**\n\n- **commit:** gemm: swizzle", "#### Search log", "#### What the culprit changed", "```diff", "+\tload_swizzled(a);", "| registers | 96 | 128 |", "software thermal slowdown"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -182,8 +182,12 @@ func (t Terminal) end(p page.Page) (out []string) {
 	for _, c := range next {
 		lead, room := "  "+t.dim(pad(name, nameWidth, false))+"  ", across.room(nameWidth+4)
 		lines := folded(c.Argv, room)
-		if why := "    # " + c.Why; c.Why != "" && len(lines) == 1 && utf8.RuneCountInString(lines[0]+why) <= room {
-			lines[0] += why
+		switch why := "# " + c.Why; {
+		case c.Why == "":
+		case len(lines) > 1:
+			lines = append([]string{words.Cut(why, room)}, lines...)
+		case utf8.RuneCountInString(lines[0]+"    "+why) <= room:
+			lines[0] += "    " + why
 		}
 		for _, line := range lines {
 			out = append(out, lead+line)
@@ -193,7 +197,11 @@ func (t Terminal) end(p page.Page) (out []string) {
 	}
 	if s := p.Strip; len(s.States) > 0 {
 		room := min(t.room(2), 100) - len(s.From) - len(s.To) - 2
+		s.States = suspected(s)
 		out = append(out, "  "+s.From+" "+t.strip(s.States, room)+" "+s.To, t.dim(t.fit("  "+legend(s))))
+		if s.Aside != "" {
+			out = append(out, t.dim(t.fit("  "+s.Aside)))
+		}
 	}
 	if p.Totals != "" {
 		out = append(out, t.fit("  "+p.Totals))
@@ -201,13 +209,33 @@ func (t Terminal) end(p page.Page) (out []string) {
 	return out
 }
 
+// suspected are the states of a strip where one mark is all that a commit has: a suspect is shown as one, but for a bad
+// end, and of what was judged without a result it counts whether it is a suspect.
+func suspected(s page.Strip) []page.State {
+	out := slices.Clone(s.States)
+	for i, state := range out {
+		at, is := slices.BinarySearch(s.Suspects, i)
+		switch {
+		case is && (state != page.Bad || at < len(s.Suspects)-1):
+			out[i] = page.Unsure
+		case state == page.Unsure:
+			out[i] = ""
+		}
+	}
+	return out
+}
+
 // legend says what the marks of a strip mean.
 func legend(s page.Strip) string {
 	var out []string
+	bad := "✗ fails"
+	if last := len(s.States) - 1; s.States[last] == page.Bad && slices.Contains(s.Suspects, last) {
+		bad = "✗ fails, a suspect too"
+	}
 	for _, k := range []struct {
 		state page.State
 		words string
-	}{{page.Good, "✓ passes"}, {page.Bad, "✗ fails"}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· " + s.Unmarked()}} {
+	}{{page.Good, "✓ passes"}, {page.Bad, bad}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· " + s.Unmarked()}} {
 		if slices.Contains(s.States, k.state) {
 			out = append(out, k.words)
 		}

@@ -60,9 +60,9 @@ func holds(t *testing.T, text string, wanted ...string) {
 func TestTextSaysWhoWhatAndHowSure(t *testing.T) {
 	text := textOf(t, pageOf(samples.Found()))
 	holds(t, text,
-		"author      Mira <m@x>, 1970-01-01", "commit      tune: search harder  cccccccccc", "files       src/tune.c", "confidence  99.7 %, confirmed",
+		"author      Mira <m@x>, 1970-01-01", "commit      tune: search harder  cccccccccc", "files       src/tune.c", "confidence  99.7 %. Confirmed",
 		"Search log: 40 commits, 30 change the build's or run's inputs", "price 5", "on NVIDIA H200", "- commit cccccccccc: odd", "git show cccccccccc")
-	if _, end, _ := strings.Cut(text, "\n\n✗ Makes loading exceed its limit of 3 s (before: 2 s)\n"); end == "" || strings.Contains(end, "\n\n") {
+	if _, end, _ := strings.Cut(text, "\n\n✗ cccccccccc makes loading exceed its limit of 3 s (before: 2 s)\n"); end == "" || strings.Contains(end, "\n\n") {
 		t.Errorf("the verdict does not come last:\n%s", text)
 	}
 }
@@ -105,7 +105,7 @@ func TestSeveralCulpritsAndNone(t *testing.T) {
 	in.Finding.Spent = true
 	d := report.NewSearch(in)
 	holds(t, textOf(t, page.New(d, in.Ledger)),
-		"✗ Culprit 1 of 2: Makes loading exceed its limit of 3 s", "✗ Culprit 2 of 2: Makes `time` 5.0 % slower\n  commit      new  bbbbbbbbbb\n",
+		"✗ Culprit 1 of 2: cccccccccc makes loading exceed its limit of 3 s", "✗ Culprit 2 of 2: bbbbbbbbbb makes `time` 5.0 % slower\n  commit      new  bbbbbbbbbb\n",
 		"What the difference between the ends is made of", "bbbbbbbbbb                                +5.0 % (+4.0 to +6.0 %)  62 % (55 to 69 %)     new",
 		"fixed after aaaaaaaaaa, up to cccccccccc  -3.0 % (-4.0 to -2.0 %)  -20 % (-31 to -12 %)  one of 3 commits", "not explained", "58 % (40 to 70 %)", "Level over the range", "bbbbbbbbbb  +5.0 % (+4.0 to +6.0 %)     new", "share       62 % (55 to 69 %) of the difference", "git show bbbbbbbbbb", "--resume")
 	if len(d.Culprits) != 2 || d.Culprits[0].Share != nil || *d.Culprits[1].Share != share.Value || *d.Culprits[1].ShareHigh != share.High || d.Fixes[0].Share.Low != -0.31 || d.Rest.Value != 0.58 || len(d.Levels) != 2 || d.Levels[1].Ratio != 1.05 || d.Complete {
@@ -125,7 +125,7 @@ func TestReportNamesTheCase(t *testing.T) {
 	in.Finding.Complaint = bisect.Complaint{Class: bisect.Slow, Metric: "time of 128"}
 	d := report.NewSearch(in)
 	p := page.New(d, in.Ledger)
-	holds(t, textOf(t, p), "✗ Makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
+	holds(t, textOf(t, p), "✗ cccccccccc makes `time` of 128 12.0 % slower\n", "effect      time of 128 +12.0 % (95 % CI +11.0 to +13.0 %), lower is better\n",
 		"overall     time +1.4 % (95 % CI +1.0 to +1.8 %), lower is better\n", "also        time of 64 +50.0 % (95 % CI +40.0 to +60.0 %), lower is better, more than the other cases\n")
 	if own := d.Culprits[0]; own.Effect.Metric != "time" || own.Effect.Case != "128" || len(own.Besides) != 2 || own.Besides[0].Case != "" || own.Besides[0].Ratio != 1.014 {
 		t.Errorf("%+v", own)
@@ -140,9 +140,9 @@ func TestReportExactWords(t *testing.T) {
 		exact bisect.Exact
 		want  string
 	}{
-		{bisect.Slow, bisect.Exact{Value: 40}, "✗ Raises spills of k to 40 from 0 (lower is better)\n"},
-		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "✗ Raises spills of k to 72 from 64 (+12.5 %, lower is better)\n"},
-		{bisect.Improved, bisect.Exact{Parent: 40}, "✗ Lowers spills of k to 0 from 40 (lower is better)\n"},
+		{bisect.Slow, bisect.Exact{Value: 40}, "✗ cccccccccc raises spills of k to 40 from 0 (lower is better)\n"},
+		{bisect.Slow, bisect.Exact{Value: 72, Parent: 64}, "✗ cccccccccc raises spills of k to 72 from 64 (+12.5 %, lower is better)\n"},
+		{bisect.Improved, bisect.Exact{Parent: 40}, "✗ cccccccccc lowers spills of k to 0 from 40 (lower is better)\n"},
 	} {
 		in := samples.Found()
 		in.Finding.Complaint = bisect.Complaint{Class: c.class, Metric: "spills of k"}
@@ -169,7 +169,7 @@ func TestTextOfComparison(t *testing.T) {
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}
 	text := textOf(t, page.New(d, report.Ledger{}))
-	holds(t, text, "B is worse: time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better.\n", "  A           HEAD^: subject of HEAD^  aaaaaaaaaa\n", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
+	holds(t, text, "B is worse: time +20.0 %.\n  change      time +20.0 % (99 % CI +18.0 to +22.0 %), lower is better\n", "  A           HEAD^: subject of HEAD^  aaaaaaaaaa\n", "30.00 µs (29.90 to 30.20)", "36.00 µs", "+20.0 % (+18.0 to +22.0 %)", "2.0e-04",
 		"regression", "2 left out: throttled", "- mind this", "kbisect run --good HEAD^ --bad HEAD", "kbisect show s1", "changes of 3 % and more, error 1 %")
 	if strings.Contains(text, "\x1b") {
 		t.Error("a subject drives the terminal")
@@ -223,7 +223,7 @@ func TestTextOfMeasurement(t *testing.T) {
 // TestTextOfGates: a line for each metric, each verdict with its colour, and nothing that drives the terminal.
 func TestTextOfGates(t *testing.T) {
 	headlines := map[string]string{
-		"pass": "(?m)^✓ Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `(?m)^✓ Improvement: time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better\.`,
+		"pass": "(?m)^✓ Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `(?m)^✓ Improvement: time of n1 -20\.0 %\.\n  change +time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better`,
 		"regression": `(?m)^✗ Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "(?m)^\\? Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
 		"accepted": `(?m)^✓ Pass: 1 change for the worse, all accepted\.`, "idle": "^✓ Pass: equal inputs; nothing was launched",
 		"wrong": "(?m)^✗ Regression: HEAD fails in 2 of 2 launches", "flaky": "(?m)^\\? Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
