@@ -174,7 +174,7 @@ func (s Compared) Moved(result string) string {
 }
 
 // Brief takes the interval out of a verdict that leads with one; change is what it leads with, whole.
-func (s Compared) Brief(verdict, result string) (head, change string) {
+func Brief(s Compared, verdict, result string) (head, change string) {
 	all := With(result, s.Contrasts)
 	if len(all) == 0 {
 		return verdict, ""
@@ -188,7 +188,7 @@ func (s Compared) Brief(verdict, result string) (head, change string) {
 }
 
 // Confidence is how sure the verdicts are, all together; "" where none rests on numbers.
-func (s Compared) Confidence() string {
+func Confidence(s Compared) string {
 	if len(s.Contrasts) == 0 || s.Failure != nil {
 		return ""
 	}

@@ -62,7 +62,7 @@ func (g *Gate) next(l Ledger) []Command {
 		add("find the commit", "--bisect")
 	}
 	if regression && g.Failure == nil {
-		add("accept the regression", "--accept", "REASON")
+		add("accept the change", "--accept", "REASON")
 	}
 	if g.Result == GateOpen {
 		out = append(out, settle(g.Compared, l, "HEAD", again...)...)

@@ -74,8 +74,8 @@ func TestDemoFitsATerminal(t *testing.T) {
 		said, verdict string
 		rows          []string
 	}{
-		{first, "✗ Makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "(lines|files)", "workaround", "next"}}, // on a slow machine there is no time for lines
-		{second, "✗ autotune=max causes a timeout", []string{"confidence", "use", "your claims", "next"}},
+		{first, "✗ 9df16d629a makes loading exceed its limit of 3 s", []string{"commit", "author", "confidence", "(lines|files)", "workaround", "next"}}, // on a slow machine there is no time for lines
+		{second, "✗ autotune=max causes a timeout", []string{"confidence", "use", "your claim", "next"}},
 	} {
 		shown := screen(t, c.said, columns, rows)
 		last := shown[max(0, len(shown)-rows):]

@@ -268,10 +268,10 @@ func (f *finder) setRows() []Row {
 				text += "; " + name
 			}
 			text += " " + words.Interval(*r.Ratio, *r.Low, *r.High, 0.95) + " against the base"
-			switch {
-			case *r.Low <= 1 && *r.High >= 1:
+			if *r.Low <= 1 && *r.High >= 1 {
 				text += ", not significant"
-			case r.Better != "":
+			}
+			if r.Better != "" {
 				text += ", " + r.Better + " is better"
 			}
 		}
@@ -298,7 +298,7 @@ func (f *finder) setRows() []Row {
 				text += ", but " + s.Name() + " alone fails" // the claim holds it, or it would be no cause of it
 			}
 		}
-		out.add("your claims", text)
+		out.add("your claim", text)
 	}
 	if len(f.MinimalSets) == 0 {
 		out = append(out, f.openRows()...)

@@ -26,12 +26,12 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
-	head, change := d.Brief(cmp.Or(d.Verdict, d.Result), d.Result)
+	head, change := report.Brief(d.Compared, cmp.Or(d.Verdict, d.Result), d.Result)
 	var f rows
 	f.add("change", change)
 	f.row(sideRow("A", l, d.A))
 	f.row(sideRow("B", l, d.B))
-	f.add("confidence", c.Confidence())
+	f.add("confidence", report.Confidence(c.Compared))
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
 	p.Cards[0].Head = head
@@ -45,7 +45,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
 	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l))
-	p.Cards[0].Head, _ = d.Brief(p.Headline, d.Result)
+	p.Cards[0].Head, _ = report.Brief(d.Compared, p.Headline, d.Result)
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, notes(d.Warnings), gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(false), d.Devices, ""), v.table(nil)}
@@ -59,7 +59,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 func gateRows(d *report.Gate, l report.Ledger) []Row {
 	const mostPlaces = 5 // of the culprit
 	var f rows
-	_, change := d.Brief(d.Verdict, d.Result)
+	_, change := report.Brief(d.Compared, d.Verdict, d.Result)
 	f.add("change", change)
 	switch c := d.Culprit; {
 	case c != nil:
@@ -84,7 +84,7 @@ func gateRows(d *report.Gate, l report.Ledger) []Row {
 		f.add("better", d.Improved())
 	}
 	if d.Culprit == nil {
-		f.add("confidence", d.Confidence())
+		f.add("confidence", report.Confidence(d.Compared))
 	}
 	f.row(sideRow("base", l, d.Base))
 	f.row(sideRow("HEAD", l, d.Head))
