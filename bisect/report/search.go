@@ -471,11 +471,11 @@ func CulpritWords(c Culprit) string {
 	if c.Merge {
 		s = "merge " + s
 	}
-	return s + " " + Did(c)
+	return s + " " + did(c)
 }
 
-// Did is what a culprit did, in the user's terms, as the end of a sentence that it begins.
-func Did(c Culprit) string {
+// did is what a culprit did, in the user's terms, as the end of a sentence that it begins.
+func did(c Culprit) string {
 	if c.Limit != nil {
 		s := fmt.Sprintf("makes %s exceed its limit of %s", words.Doing(Text(c.Phase), c.Whole), words.Limit(*c.Limit))
 		if c.Before != nil {
