@@ -45,6 +45,7 @@ const (
 // *StuckError when a process cannot be killed. Any other error is the machine's.
 // With an error the Result holds what is known.
 func Run(ctx context.Context, s Spec) (Result, error) {
+	self.Threads()
 	s = s.withDefaults()
 	o, err := s.order()
 	if err != nil {

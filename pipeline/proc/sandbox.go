@@ -97,7 +97,8 @@ func (b *Sandbox) isolate(cmd *exec.Cmd) {
 	}
 	if !privileged() {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
-		// We cannot write its ids, since we are not dumpable: it does, and exec would take the right to from a user without a name.
+		// We cannot write its ids, since we are not dumpable: it does, and exec would take the right to from a user
+		// without a name.
 		attr.AmbientCaps = warden.Capabilities()
 		cmd.Args = append(cmd.Args, strconv.Itoa(os.Geteuid()), strconv.Itoa(os.Getegid()))
 	}

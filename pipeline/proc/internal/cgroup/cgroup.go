@@ -140,6 +140,9 @@ func (g *Group) Remove() bool {
 	if g == nil {
 		return true
 	}
+	if unix.Rmdir(g.Dir) == nil { // as a rule it holds no others
+		return true
+	}
 	return ps.Within(removeBound, func() bool {
 		for _, dir := range g.tree() {
 			_ = syscall.Rmdir(dir)

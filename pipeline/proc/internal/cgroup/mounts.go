@@ -32,10 +32,13 @@ type mount struct {
 // one, and none on a machine without the hierarchy. With both versions in use,
 // version 2 is not mounted in its usual place.
 func (h hierarchy) own() []string {
-	self, _ := os.ReadFile("/proc/self/cgroup")
+	self, _ := ps.ReadFile("/proc/self/cgroup")
 	path, ok := h.path(string(self))
 	if !ok {
 		return nil
+	}
+	if known, ok := shown.Load(group{h, path}); ok {
+		return known.([]string)
 	}
 	var out []string
 	for _, m := range h.mounts() {
@@ -43,8 +46,21 @@ func (h hierarchy) own() []string {
 			out = append(out, dir)
 		}
 	}
+	if len(out) > 0 {
+		shown.Store(group{h, path}, out)
+	}
 	return out
 }
+
+// group is a control group as /proc/PID/cgroup names it.
+type group struct {
+	in   hierarchy
+	path string
+}
+
+// shown holds, by group, the folders that show it and that this process was found in. Looking for the process takes
+// longer than the rest of reading what its group has used. A search that finds none is made again.
+var shown sync.Map
 
 // mounts lists where the hierarchy is mounted.
 func (h hierarchy) mounts() []mount {
@@ -53,7 +69,7 @@ func (h hierarchy) mounts() []mount {
 
 // mountinfo is what was mounted when it was first asked for: a process looks at every trial.
 var mountinfo = sync.OnceValue(func() string {
-	info, _ := os.ReadFile("/proc/self/mountinfo")
+	info, _ := ps.ReadFile("/proc/self/mountinfo")
 	return string(info)
 })
 

@@ -1,13 +1,14 @@
 package cgroup
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
 // Usage is what the processes of a group have used so far; -1 where the kernel
@@ -21,14 +22,15 @@ type Usage struct {
 
 // Usage reads the counters of g.
 func (g *Group) Usage() Usage {
+	cpu, memory := g.text("cpu.stat"), g.text("memory.events")
 	micros := func(key string) time.Duration {
-		return time.Duration(max(-1, 1000*g.number("cpu.stat", key)))
+		return time.Duration(max(-1, 1000*numberIn(cpu, key)))
 	}
 	return Usage{
 		User: micros("user_usec"), System: micros("system_usec"),
 		MemoryPeak: g.number("memory.peak", ""),
-		Killed:     g.number("memory.events", "oom_kill"),
-		AtLimit:    g.number("memory.events", "oom"),
+		Killed:     numberIn(memory, "oom_kill"),
+		AtLimit:    numberIn(memory, "oom"),
 	}
 }
 
@@ -73,7 +75,7 @@ func AboveOOM() int64 {
 
 // machineOOM counts the processes that the kernel has ever killed for memory.
 func machineOOM() int64 {
-	b, _ := os.ReadFile("/proc/vmstat")
+	b, _ := ps.ReadFile("/proc/vmstat")
 	return numberIn(string(b), "oom_kill")
 }
 
@@ -100,7 +102,7 @@ func Memory() int64 {
 // Available is how many bytes this process and what it starts may still take before memory runs out, and how many they may
 // hold in all. What the kernel keeps of files and can drop counts as free.
 func Available() (free, all int64) {
-	b, _ := os.ReadFile("/proc/meminfo")
+	b, _ := ps.ReadFile("/proc/meminfo")
 	free, all = 1024*max(0, inTable(string(b), "MemAvailable:")), Memory()
 	for _, v := range []struct {
 		own              []string
@@ -137,7 +139,7 @@ func inTable(text, key string) int64 {
 // may be off for the children of our group; it can be turned on only where no
 // process is in the way, which is to say in the root.
 func (g *Group) limitMemory(parent string, bytes int64) {
-	own, _ := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	own, _ := ps.ReadFile(filepath.Join(parent, "cgroup.controllers"))
 	if strings.Contains(" "+strings.TrimSpace(string(own))+" ", " memory ") && !g.has("memory.max") {
 		(&Group{Dir: parent}).write("cgroup.subtree_control", "+memory")
 	}
@@ -148,12 +150,15 @@ func (g *Group) limitMemory(parent string, bytes int64) {
 
 // number reads the number behind a key of a file of g, or the file's only one
 // for an empty key; it is -1 where there is none.
-func (g *Group) number(file, key string) int64 {
+func (g *Group) number(file, key string) int64 { return numberIn(g.text(file), key) }
+
+// text is a file of g, "" if there is none.
+func (g *Group) text(file string) string {
 	if g == nil {
-		return -1
+		return ""
 	}
-	b, _ := os.ReadFile(filepath.Join(g.Dir, file))
-	return numberIn(string(b), key)
+	b, _ := ps.ReadFile(filepath.Join(g.Dir, file))
+	return string(b)
 }
 
 // numberIn finds "key number" among lines.

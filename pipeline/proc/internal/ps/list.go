@@ -35,7 +35,7 @@ func All() ([]Process, error) {
 
 // LastPID is the number that was given to a process last, 0 where that is not known.
 func LastPID() (pid int) {
-	b, _ := os.ReadFile("/proc/loadavg")
+	b, _ := ReadFile("/proc/loadavg")
 	if f := strings.Fields(string(b)); len(f) > 0 {
 		pid, _ = strconv.Atoi(f[len(f)-1])
 	}
@@ -120,11 +120,11 @@ func Closure(list []Process, property func(Process) bool) []Process {
 // Adopted lists the children that this process got as the subreaper, dead ones included: they go to its first thread.
 // Where the kernel does not tell (CONFIG_PROC_CHILDREN) it lists all children.
 func Adopted() []int {
-	file := fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())
-	if _, err := os.Stat(file); err != nil {
+	text, err := ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	if err != nil {
 		return children(os.Getpid())
 	}
-	return PIDs(file)
+	return numbers(text)
 }
 
 func children(parent int) []int {
@@ -160,9 +160,12 @@ func Outside(parent, inside int) int {
 // PIDs reads a file of process numbers, such as cgroup.procs; it returns none
 // if the file cannot be read.
 func PIDs(file string) []int {
-	b, _ := os.ReadFile(file)
-	var out []int
-	for _, f := range strings.Fields(string(b)) {
+	b, _ := ReadFile(file)
+	return numbers(b)
+}
+
+func numbers(text []byte) (out []int) {
+	for _, f := range strings.Fields(string(text)) {
 		if n, err := strconv.Atoi(f); err == nil {
 			out = append(out, n)
 		}

@@ -61,7 +61,7 @@ func (p Process) Signal(sig unix.Signal) {
 
 // File returns a file of p in /proc, "" if it cannot be read.
 func (p Process) File(name string) string {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, name))
+	b, _ := ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, name))
 	return string(bytes.TrimSpace(b))
 }
 
@@ -85,8 +85,12 @@ func (p Process) Link(name string) string {
 // that ends is marked before its descriptors are closed.
 func Running(pid, parent int) bool {
 	const exiting = 0x4 // PF_EXITING
-	if p, err := Read(pid); err != nil || p.PPID != parent {
+	p, err := Read(pid)
+	if err != nil || p.PPID != parent {
 		return false
+	}
+	if p.threads == 1 {
+		return p.State != 'Z' && p.flags&exiting == 0
 	}
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, file := range threads {
@@ -103,7 +107,7 @@ func Read(pid int) (Process, error) {
 }
 
 func readStat(file string) (Process, error) {
-	b, err := os.ReadFile(file)
+	b, err := ReadFile(file)
 	if err != nil {
 		return Process{}, err
 	}

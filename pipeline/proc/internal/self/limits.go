@@ -2,10 +2,31 @@ package self
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
+
+// Threads makes threads, once, that the runtime keeps for later. A program that lowers the limit of processes forbids us
+// new ones until the limits are restored, and a runtime that needs a new one in the meantime aborts.
+var Threads = sync.OnceFunc(func() {
+	const kept = 8
+	var begun sync.WaitGroup
+	end := make(chan struct{})
+	for range kept {
+		begun.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			begun.Done()
+			<-end
+			runtime.UnlockOSThread() // else the thread would end with us
+		}()
+	}
+	begun.Wait()
+	close(end)
+})
 
 // names are those of the limits of a process, by their numbers.
 func names() []string {

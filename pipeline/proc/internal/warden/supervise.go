@@ -93,7 +93,8 @@ func (s *supervisor) wasStopped() bool {
 }
 
 // stopped continues kbisect, and reports that it cannot keep the limits, since it is stopped again whenever it is
-// continued. Before a stop that its user wants it has the tree frozen. From a namespace of our own it is out of sight, and of reach.
+// continued. Before a stop that its user wants it has the tree frozen. From a namespace of our own it is out of sight,
+// and of reach.
 func (s *supervisor) stopped() bool {
 	p, err := ps.Read(os.Getppid())
 	if err != nil || s.pause.on || s.killed || p.State != 'T' && !s.traces(p) {
@@ -105,7 +106,8 @@ func (s *supervisor) stopped() bool {
 	return s.stops == lookMax
 }
 
-// traces reports that a program of the tree has stopped a process as its debugger does. Only root may, as kbisect is not dumpable.
+// traces reports that a program of the tree has stopped a process as its debugger does. Only root may, as kbisect is
+// not dumpable.
 func (s *supervisor) traces(p ps.Process) bool {
 	if p.State != 't' {
 		return false
@@ -191,10 +193,10 @@ func (s *supervisor) finish() (again bool) {
 	t.counter.Close()
 	removed := t.group.Remove()
 	r.Again = !s.sandboxed && len(stuck) == 0 && !r.Stopper && removed && len(lowered) == 0 && s.place == placed()
+	s.report(r)
 	if r.Stopper || !s.pause.on { // kbisect's own alarm may have gone off before the stop, as on a busy machine
 		wake()
 	}
-	s.report(r)
 	return r.Again
 }
 
