@@ -141,6 +141,34 @@ func TestLock(t *testing.T) {
 	must(t, l.Unlock())
 }
 
+// A lock whose process was killed while it started a child is free as soon as the child's program begins.
+func TestLockOfAChildThatIsBeingStarted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kbisect")
+	s := open(t, dir, ReadWrite)
+	gone := exec.Command("true")
+	must(t, gone.Run())
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o666)
+	must(t, err)
+	must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+	_, err = fmt.Fprintf(f, "pid %d\nsession killed\n", gone.Process.Pid)
+	must(t, err)
+	child := exec.Command("sh", "-c", "read line") // it has the lock until it is told to end
+	child.ExtraFiles = []*os.File{f}
+	in, err := child.StdinPipe()
+	must(t, err)
+	must(t, child.Start())
+	defer child.Wait()
+	must(t, f.Close())
+	var busy *BusyError
+	time.AfterFunc(200*time.Millisecond, func() { in.Close() })
+	l, err := s.Lock("mine")
+	if errors.As(err, &busy) {
+		t.Fatalf("the lock of process %d, which has ended: %v", gone.Process.Pid, err)
+	}
+	must(t, err)
+	must(t, l.Unlock())
+}
+
 // TestDamage changes or cuts the file at random places: either all is there, or there is
 // an error that names the file, and the file stays as it is.
 func TestDamage(t *testing.T) {

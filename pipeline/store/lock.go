@@ -19,6 +19,10 @@ type RunLock struct {
 	f *os.File
 }
 
+// orphaned is how long a lock may outlive the process that took it. A child that was just being started when that process
+// was killed shares the file until its program begins, which takes a moment on a busy machine.
+const orphaned = 10 * time.Second
+
 // lockRun is [Store.Lock] for the store in dir.
 func lockRun(dir, session string) (*RunLock, error) {
 	path := filepath.Join(dir, lockName)
@@ -26,12 +30,18 @@ func lockRun(dir, session string) (*RunLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the repository: %w%s", err, diskHint(err))
 	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, holder(f, path)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if err = flock(f, unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			break
 		}
-		return nil, fmt.Errorf("lock %s: %w\nhint: the file system must support flock", path, err)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w\nhint: the file system must support flock", path, err)
+		}
+		if by := holder(f, path); by.PID <= 0 || !errors.Is(unix.Kill(by.PID, 0), unix.ESRCH) || time.Since(began) > orphaned {
+			f.Close()
+			return nil, by
+		}
 	}
 	if err := writeHolder(f, session); err != nil {
 		f.Close()
