@@ -85,7 +85,7 @@ func (c *Cache) Trim(maxBytes int64, maxAge time.Duration) (TrimResult, error) {
 	return r, err
 }
 
-// abandoned is how long nobody has written to a file that never got its name.
+// abandoned is how old a file without its final name must be to count as left by a writer that was killed.
 const abandoned = time.Hour
 
 // trim needs to read no entry: each is used no later than the objects that it names, and so goes before them.
@@ -182,8 +182,8 @@ func (c *Cache) objectPath(sum string) string {
 	return filepath.Join(c.dir, "objects", sum[:2], sum)
 }
 
-// store makes a complete file of its content and then gives it the name that path has for its digest. Nothing is synced:
-// after a power failure a torn file does not match its digest, and that is a miss.
+// store makes a complete file of its content and then gives it the name that path has for its digest. Nothing is
+// synced: after a power failure a torn file does not match its digest, and that is a miss.
 func (c *Cache) store(content io.Reader, path func(sum string) string) (sum string, size int64, err error) {
 	f, err := os.CreateTemp(filepath.Join(c.dir, "tmp"), "o-*")
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *Cache) store(content io.Reader, path func(sum string) string) (sum stri
 // used notes that a file was used at a time; in a cache that is read-only it stays as it is.
 func used(at time.Time, path string) { os.Chtimes(path, at, at) }
 
-// Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home that can hold it, it is a
-// private folder among the temporary ones, and warning says so.
+// Root is the user's folder for kbisect: kbisect in XDG_CACHE_HOME or in ~/.cache. Without a home that can hold it,
+// it is a private folder among the temporary ones, and warning says so.
 func Root() (dir, warning string, err error) {
 	if base := os.Getenv("XDG_CACHE_HOME"); filepath.IsAbs(base) { // one that is relative is to be ignored
 		return filepath.Join(base, "kbisect"), "", nil
@@ -227,8 +227,8 @@ func Root() (dir, warning string, err error) {
 	return dir, fmt.Sprintf("%s: builds are kept in %s", why, dir), nil
 }
 
-// writable reports whether a folder, which need not exist yet, can be made and written. One that is relative would lie in
-// whatever folder the user stands in.
+// writable reports whether a folder, which need not exist yet, can be made and written. One that is relative would
+// lie in whatever folder the user stands in.
 func writable(dir string) bool {
 	for at := dir; filepath.IsAbs(at); at = filepath.Dir(at) {
 		st, err := os.Stat(at)

@@ -21,15 +21,13 @@ var errTrimmed = errors.New("trimmed")
 // errDamaged marks an entry that cannot be restored as it was stored.
 var errDamaged = errors.New("damaged entry")
 
-// Get restores the outputs of the build under key below intoDir, returns the facts that
-// were put with them, and reports whether there is such a build. What the outputs name in intoDir is replaced: stale files in
-// an output directory go away. All restored files carry one modification time, not
-// before the present nor before that of any file in intoDir, so that make takes them
-// for newer than the sources. No other call may work in intoDir meanwhile.
+// Get restores the outputs of the build under key below intoDir, returns the facts that were put with them, and reports
+// whether there is such a build. What the outputs name in intoDir is replaced: stale files in an output directory go
+// away. All restored files carry one modification time, not before the present nor before that of any file in intoDir,
+// so that make takes them for newer than the sources. No other call may work in intoDir meanwhile.
 //
-// A damaged entry is a miss; intoDir is then left as it was, unless the entry is trimmed at this very moment. An error means that
-// intoDir cannot be written or the cache cannot be read; then nothing that the outputs
-// name is there.
+// A damaged entry is a miss; intoDir is then left as it was, unless the entry is trimmed at this very moment. An error
+// means that intoDir cannot be written or the cache cannot be read; then nothing that the outputs name is there.
 func (c *Cache) Get(ctx context.Context, key, intoDir string) (meta map[string]string, ok bool, err error) {
 	if err := checkKey(key); err != nil {
 		return nil, false, err

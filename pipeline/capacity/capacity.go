@@ -1,8 +1,8 @@
-// Package capacity says how many builds the machine bears at a time, by its processors, by its memory, and by what builds
-// that have ended used of both.
+// Package capacity says how many builds a machine can run at a time, by its processors, its memory, and what builds
+// that have ended used of both ([Gauge]). It must not know what a build is.
 //
-// Before one has ended nothing is known: the first two may run, and more follow as long as processors stand idle. A build
-// that runs in parallel by itself leaves none idle, so that it is not made sixteen times at once.
+// Before one has ended nothing is known: the first two may run, and more follow as long as processors stand idle. A
+// build that runs in parallel by itself leaves none idle, so that it is not made sixteen times at once.
 package capacity
 
 import (
@@ -35,10 +35,11 @@ type Gauge struct {
 	idle    float64 // seconds that the processors had been idle then, together
 }
 
-// New returns a gauge for as many builds at a time as a user allows; 0 leaves it to the machine.
+// New returns a gauge for at most jobs builds at a time; 0 leaves the number to the machine.
 func New(jobs int) *Gauge { return &Gauge{jobs: jobs, cpus: usable(), memory: proc.Available} }
 
-// Processors are those that builds ahead get: where there are several, one is left to what was asked for. Nil is all.
+// Processors are those that builds ahead may use: of four or more, one is left to what was asked for. Nil is
+// all of them.
 func (g *Gauge) Processors() []int {
 	if len(g.cpus) < 4 {
 		return nil
@@ -54,14 +55,14 @@ func (g *Gauge) Most() int {
 	return max(1, min(len(g.cpus), runtime.GOMAXPROCS(0))) // a group may have a share of the processors only
 }
 
-// Learn takes in what a build used that has ended: processors on average, and bytes at most.
+// Learn takes in what a build used: processors on average, and peak bytes.
 func (g *Gauge) Learn(processors float64, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used, g.peak = max(g.used, processors), max(g.peak, bytes)
 }
 
-// Filled takes in that so many builds at a time have filled the memory.
+// Filled notes that so many builds at a time have filled the memory.
 func (g *Gauge) Filled(running int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +72,7 @@ func (g *Gauge) Filled(running int) {
 // reserve is the share of the memory that stays free.
 const reserve = 10
 
-// Short reports that the memory runs out: less than the reserve is free.
+// Short reports that memory is running out: less than the reserve is free.
 func (g *Gauge) Short() bool {
 	free, all := g.memory()
 	return free < all/reserve

@@ -1,9 +1,10 @@
 // Package folder works in folders that programs under test have written in. Such a program may have left links that
-// lead out, mounts, paths longer than the system takes, folders without permissions, files that root made immutable,
-// and more names than anybody waits for. So every step goes from an open folder to one name in it and follows no
-// link, what permissions and attributes forbid is allowed first, and every walk ends with its context.
+// lead out, mounts, paths longer than the system allows, folders without permissions, files that root made
+// immutable, and more names than anybody wants to wait for. So every step of a [Folder] goes from an open folder to
+// one name in it and follows no link; permissions and attributes that forbid a step are changed first; and every
+// walk ends with its context. The package must not know what the folders are for.
 //
-// Errors are those of the kernel ([syscall.Errno]). Linux only.
+// Errors are those of the kernel ([syscall.Errno]) unless a function says otherwise. Linux only.
 package folder
 
 import (
@@ -19,24 +20,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// window is how many folders of a path are kept open, so that the depth of a tree is not bounded by descriptors.
+// window is how many folders of a path are kept open, so that descriptors do not limit the depth of a tree.
 const window = 64
 
-// Folder is an open folder. Paths are relative to it, clean and with slashes. It serves one goroutine, and what it
-// keeps open must be forgotten with Rewind before other programs run in it.
+// Folder is an open folder. Paths are relative to it, clean and with slashes; their last name may be a link, and is
+// not followed then. It serves one goroutine. The folders below that it keeps open must be closed with Rewind
+// before other programs run in it, or they would work in folders that no longer have their names.
 type Folder struct {
 	dir  string
-	open []level // on the way to the last path; the first is the folder itself
+	open []level // folders on the way to the last path used; the first is the folder itself
 	buf  []byte  // for writing
 }
 
-// level is one folder of a path; fd is -1 for one that was closed to save descriptors.
+// level is one folder of a path; fd is -1 if it was closed to save descriptors.
 type level struct {
 	name string
 	fd   int
 }
 
-// Open opens a folder.
+// Open opens a folder, which may not be a link. The caller closes it.
 func Open(dir string) (*Folder, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -45,7 +47,7 @@ func Open(dir string) (*Folder, error) {
 	return &Folder{dir: dir, open: []level{{"", fd}}}, nil
 }
 
-// Another opens the same folder for another goroutine.
+// Another opens the same folder once more, for another goroutine. The caller closes it.
 func Another(f *Folder) (*Folder, error) {
 	fd, err := unix.FcntlInt(uintptr(f.open[0].fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -54,18 +56,19 @@ func Another(f *Folder) (*Folder, error) {
 	return &Folder{dir: f.dir, open: []level{{"", fd}}}, nil
 }
 
-// Close closes all that is open.
+// Close closes everything that is open. The Folder must not be used after it.
 func (f *Folder) Close() { f.cut(0) }
 
-// Rewind closes the folders below.
+// Rewind closes the folders below, and keeps the folder itself open.
 func (f *Folder) Rewind() { f.cut(1) }
 
-// Intact reports whether the folder is still what its name leads to.
+// Intact reports whether the folder's name still leads to it: nobody has removed or replaced it.
 func (f *Folder) Intact() bool {
 	var here, opened unix.Stat_t
 	return unix.Lstat(f.dir, &here) == nil && unix.Fstat(f.open[0].fd, &opened) == nil && same(&here, &opened)
 }
 
+// same reports whether two results of stat are about the same file.
 func same(a, b *unix.Stat_t) bool { return a.Dev == b.Dev && a.Ino == b.Ino }
 
 // cut closes all folders but the first n.
@@ -78,8 +81,9 @@ func (f *Folder) cut(n int) {
 	f.open = f.open[:n]
 }
 
-// parent opens the folder that holds a path and returns it with the last name; nothing below it stays open. With
-// build, folders that are missing are made, in place of whatever else is there.
+// parent opens the folder that holds a path and returns it with the path's last name. The folders in common with
+// the last path stay open, so that files in the order of a tree cost one step each. With build, missing folders are
+// made, and whatever else has their names is removed. fd belongs to f and is valid until its next method.
 func (f *Folder) parent(full string, build bool) (fd int, name string, err error) {
 	depth, rest := 1, full
 	for {
@@ -111,7 +115,7 @@ func (f *Folder) parent(full string, build bool) (fd int, name string, err error
 	}
 }
 
-// enter opens a folder in a folder, and makes it if asked to.
+// enter opens a folder in a folder and, with build, makes it in place of whatever is there.
 func enter(at int, name string, build bool) (int, error) {
 	var fd int
 	err := allowed(at, ".", func() (err error) { fd, err = descend(at, name, unix.O_PATH); return err })
@@ -129,7 +133,8 @@ func enter(at int, name string, build bool) (int, error) {
 	return descend(at, name, unix.O_PATH)
 }
 
-// descend opens a folder in a folder. It follows no link and enters no mount, behind which are other people's files.
+// descend opens a folder in a folder. It follows no link and enters no mount, as there are other people's files
+// behind it.
 func descend(at int, name string, flags uint64) (int, error) {
 	flags |= unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat2(at, name, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV})
@@ -139,7 +144,7 @@ func descend(at int, name string, flags uint64) (int, error) {
 	return fd, err
 }
 
-// do makes a change to a path, in a folder that allows it.
+// do makes a change to a path, in its folder, after changing what forbids it.
 func (f *Folder) do(full string, build bool, change func(at int, name string) error) error {
 	at, name, err := f.parent(full, build)
 	if err != nil {
@@ -148,7 +153,7 @@ func (f *Folder) do(full string, build bool, change func(at int, name string) er
 	return allowed(at, name, func() error { return change(at, name) })
 }
 
-// replace makes a path that does not exist yet; what is in the way is removed.
+// replace makes a path with create, which must fail with EEXIST if the path exists; that is then removed first.
 func (f *Folder) replace(ctx context.Context, full string, create func(at int, name string) error) error {
 	return f.do(full, true, func(at int, name string) error {
 		err := create(at, name)
@@ -162,7 +167,7 @@ func (f *Folder) replace(ctx context.Context, full string, create func(at int, n
 	})
 }
 
-// File is what a plain file is to be.
+// File is what a plain file shall be.
 type File struct {
 	Perm    os.FileMode // of a new file, before the umask
 	Time    time.Time   // when it was last changed
@@ -174,8 +179,9 @@ type File struct {
 	Size int64
 }
 
-// Write makes a file, and the folders above it, and tells how it looks then. What is there already is removed, never
-// written into, unless the file is its own: it may share its content with others by a hard link.
+// Write makes a file, and the folders above it, and returns its stat. What is there already is removed and never
+// written into, because it may share its content with others by a hard link; only the folder's own file (File.Own)
+// is overwritten.
 func (f *Folder) Write(ctx context.Context, full string, file File) (st unix.Stat_t, err error) {
 	const flags = unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 	at, name, err := f.parent(full, true)
@@ -203,7 +209,7 @@ func (f *Folder) Write(ctx context.Context, full string, file File) (st unix.Sta
 	return st, err
 }
 
-// fill writes the content of an open file, and then its time.
+// fill writes the content of an open file and then sets its time, which writing would change.
 func fill(f *Folder, fd int, file File) error {
 	stamp, err := unix.TimeToTimespec(file.Time)
 	if err != nil {
@@ -222,7 +228,7 @@ func fill(f *Folder, fd int, file File) error {
 	return futimens(fd, &[2]unix.Timespec{stamp, stamp})
 }
 
-// futimens sets the times of an open file.
+// futimens sets the times, of access and of change, of an open file.
 func futimens(fd int, times *[2]unix.Timespec) error {
 	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(times)), 0, 0, 0)
 	if errno != 0 {
@@ -231,10 +237,10 @@ func futimens(fd int, times *[2]unix.Timespec) error {
 	return nil
 }
 
-// descriptor is a plain file that is written.
+// descriptor is a plain file that is open for writing.
 type descriptor int
 
-// Write implements io.Writer. No signal interrupts the writing of a plain file, but a full disk may cut it short.
+// Write implements io.Writer. No signal interrupts writing to a plain file, but a full disk may cut it short.
 func (d descriptor) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		m, err := unix.Write(int(d), p[n:])
@@ -246,12 +252,12 @@ func (d descriptor) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Symlink makes a link in place of whatever is there.
+// Symlink makes a symbolic link in place of whatever is there.
 func (f *Folder) Symlink(ctx context.Context, target, full string) error {
 	return f.replace(ctx, full, func(at int, name string) error { return unix.Symlinkat(target, at, name) })
 }
 
-// Mkdir makes a path a folder.
+// Mkdir makes a path a folder, and those above it, in place of whatever is there.
 func (f *Folder) Mkdir(full string) error {
 	_, _, err := f.parent(full+"/x", true)
 	return err
@@ -280,20 +286,21 @@ func (f *Folder) Read(full string) (file *os.File, err error) {
 	return file, err
 }
 
-// Stat tells how a path looks; a link is not followed.
+// Stat returns the stat of a path itself, even if that is a link.
 func (f *Folder) Stat(full string) (st unix.Stat_t, err error) {
 	err = f.do(full, false, func(at int, name string) error { return unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return st, err
 }
 
-// Look is Stat in one call, "" for the top. Only the last name is not followed if it is a link: it is for paths whose
-// folders are known. Several goroutines may look at once, while nobody does anything else.
+// Look is Stat in one system call, "" for the top. Links in the path are followed, except for the last name, so
+// that it is for paths whose folders are known. Several goroutines may look at once while nothing else uses the
+// Folder.
 func Look(f *Folder, full string) (st unix.Stat_t, err error) {
 	err = unix.Fstatat(f.open[0].fd, full, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
 	return st, err
 }
 
-// SetTime sets when a file, or a link itself, was last changed.
+// SetTime sets the time of change of a file, or of a link itself.
 func (f *Folder) SetTime(full string, t time.Time) error {
 	stamp, err := unix.TimeToTimespec(t)
 	if err != nil {
@@ -304,28 +311,30 @@ func (f *Folder) SetTime(full string, t time.Time) error {
 	})
 }
 
-// Chmod sets the mode of a folder, "." for the top.
+// Chmod sets the mode of a folder; "." is the top.
 func (f *Folder) Chmod(full string, mode uint32) error {
 	return f.do(full, false, func(at int, name string) error { return unix.Fchmodat(at, name, mode&0o7777, 0) })
 }
 
-// Remove removes what is neither a folder nor below a link; what does not exist is no error.
+// Remove removes a path that is not a folder. A folder, a path that does not exist, and one below a link are left
+// alone without an error.
 func (f *Folder) Remove(full string) error { return unlink(f, full, 0, unix.EISDIR) }
 
-// RemoveEmpty removes a folder that holds nothing; any other path is left alone.
+// RemoveEmpty removes a folder that is empty. Any other path is left alone without an error.
 func (f *Folder) RemoveEmpty(full string) error {
 	return unlink(f, full, unix.AT_REMOVEDIR, unix.ENOTEMPTY)
 }
 
+// unlink removes a name. The error fine, and those of a path that does not exist, are none.
 func unlink(f *Folder, full string, flags int, fine error) error {
 	err := f.do(full, false, func(at int, name string) error { return unix.Unlinkat(at, name, flags) })
 	return except(err, fine, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 }
 
-// forbidden reports that permissions or attributes may be what an operation failed for.
+// forbidden reports an error that permissions or attributes may have caused.
 func forbidden(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
-// allowed makes a change to a name in a folder, and once more where both had to be unlocked for it.
+// allowed makes a change to a name in a folder and, if that is forbidden, once more after unlocking both.
 func allowed(at int, name string, change func() error) error {
 	err := change()
 	if forbidden(err) && allow(at, ".", name) {
@@ -334,13 +343,13 @@ func allowed(at int, name string, change func() error) error {
 	return err
 }
 
-// allow takes away what forbids the owner to change names in a folder: modes of folders and, as root, the attributes
-// that chattr sets. It reports whether there was anything.
+// allow takes away what forbids the owner to change names in a folder: modes of folders and, as root, the
+// attributes that chattr sets. It reports whether it changed anything, so that a retry makes sense.
 func allow(at int, names ...string) (changed bool) {
-	const locked = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // as FS_IOC_GETFLAGS has them
+	const locked = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // the same bits as in FS_IOC_GETFLAGS
 	for _, name := range names {
 		var st unix.Stat_t
-		file := fmt.Sprintf("/proc/self/fd/%d", at) // which needs no permission in the folder
+		file := fmt.Sprintf("/proc/self/fd/%d", at) // a way to it that needs no permission in the folder
 		err := unix.Fstat(at, &st)
 		if name != "." {
 			err, file = unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW), file+"/"+name

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// MakePrivate makes a folder that only this user may enter, in one that exists, or checks the one that is there.
+// MakePrivate makes a folder that only this user may enter, in a folder that exists, or checks the one that is
+// there. Its error is for people.
 func MakePrivate(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -15,7 +16,8 @@ func MakePrivate(dir string) error {
 	return Private(dir)
 }
 
-// Private returns an error unless a folder is one in which nobody else can write.
+// Private returns an error unless dir is a folder, and not a link to one, that this user owns and nobody else can
+// write to.
 func Private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visitor takes one name in a folder, and how it looks.
+// Visitor takes one name in a folder, and its stat. Its error ends the listing.
 type Visitor func(name string, st *unix.Stat_t) error
 
-// List calls visit for every name in a folder, "" for the top, in no order. While it runs the Folder must not be used.
+// List calls visit for every name in a folder, "" for the top, in no particular order. The Folder must not be used
+// meanwhile.
 func (f *Folder) List(ctx context.Context, full string, visit Visitor) error {
 	at, _, err := f.parent(filepath.Join(full, "x"), false)
 	if err != nil {
@@ -28,7 +29,7 @@ func (f *Folder) List(ctx context.Context, full string, visit Visitor) error {
 	})
 }
 
-// Names are what a folder holds, "" for the top.
+// Names are the names in a folder, "" for the top.
 func Names(ctx context.Context, f *Folder, full string) (map[string]bool, error) {
 	names := map[string]bool{}
 	at, _, err := f.parent(filepath.Join(full, "x"), false)
@@ -38,7 +39,7 @@ func Names(ctx context.Context, f *Folder, full string) (map[string]bool, error)
 	return names, err
 }
 
-// Newest is the latest time of anything below a folder, or before if nothing is later.
+// Newest is the latest time of change of anything below a folder, or before if nothing is later.
 func (f *Folder) Newest(ctx context.Context, full string, before time.Time) (newest time.Time, err error) {
 	newest = before
 	at, name, err := f.parent(full, false)
@@ -55,10 +56,10 @@ func (f *Folder) Newest(ctx context.Context, full string, before time.Time) (new
 	}, func(int, string) error { return nil })
 }
 
-// IsDir reports whether a path is a folder.
+// IsDir reports whether a stat is that of a folder.
 func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// RemoveAll removes a path with all below it, whatever forbids it. What does not exist is no error.
+// RemoveAll removes a path with everything below it, whatever forbids it. A path that does not exist is no error.
 func (f *Folder) RemoveAll(ctx context.Context, full string) error {
 	at, name, err := f.parent(full, false)
 	if err == nil {
@@ -67,7 +68,8 @@ func (f *Folder) RemoveAll(ctx context.Context, full string) error {
 	return except(err, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 }
 
-// RemoveAll removes a path of the file system with all below it, whatever forbids it.
+// RemoveAll removes a path of the file system with everything below it, whatever forbids it. Its error is an
+// *os.PathError.
 func RemoveAll(ctx context.Context, path string) error {
 	at, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -80,7 +82,8 @@ func RemoveAll(ctx context.Context, path string) error {
 	return nil
 }
 
-// remove removes a name in an open folder, with all below it.
+// remove removes a name in an open folder, with everything below it. It tries to unlink first and asks what the
+// name is only by the error, which saves a call for every file.
 func remove(ctx context.Context, at int, name string) error {
 	return walk(ctx, at, name, func(at int, name string) (bool, error) {
 		err := allowed(at, name, func() error { return unix.Unlinkat(at, name, 0) })
@@ -90,7 +93,7 @@ func remove(ctx context.Context, at int, name string) error {
 	})
 }
 
-// except is an error unless it is one of these.
+// except returns err unless it is one of fine.
 func except(err error, fine ...error) error {
 	for _, f := range fine {
 		if err == f {
@@ -100,14 +103,15 @@ func except(err error, fine ...error) error {
 	return err
 }
 
-// list calls visit for every name in an open folder.
+// list calls visit for every name in an open folder. It reads 8 KiB of names at a time: a program may have left
+// millions.
 func list(ctx context.Context, at int, visit func(at int, name string) error) error {
 	var fd int
 	if err := allowed(at, ".", func() (err error) { fd, err = descend(at, ".", unix.O_RDONLY); return err }); err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	var buf [8 << 10]byte // there may be millions of names
+	var buf [8 << 10]byte
 	for {
 		n, err := unix.ReadDirent(fd, buf[:])
 		if err == unix.EINTR {
@@ -128,15 +132,16 @@ func list(ctx context.Context, at int, visit func(at int, name string) error) er
 	}
 }
 
-// place is a folder in a walk, with the folders in it that are still to be walked.
+// place is a folder in a walk, with the names of the folders in it that are still to be walked.
 type place struct {
 	fd     int
 	st     unix.Stat_t
 	within []string
 }
 
-// walk calls enter for a name and for all below it, which tells whether it is a folder, and leave for folders once
-// they are done. It goes up by "..", so that no depth needs more than two descriptors or a long path.
+// walk calls enter for a name and for everything below it, which reports whether that is a folder, and leave for
+// each folder after everything in it. It goes up through "..", so that any depth needs only two descriptors and no
+// long path.
 func walk(ctx context.Context, at int, top string, enter func(at int, name string) (bool, error), leave func(at int, name string) error) error {
 	isDir, err := enter(at, top)
 	if err != nil || !isDir {
@@ -157,7 +162,7 @@ func walk(ctx context.Context, at int, top string, enter func(at int, name strin
 			next := place{}
 			name := here.within[n-1]
 			err := allowed(here.fd, name, func() (err error) { next.fd, err = descend(here.fd, name, unix.O_PATH); return err })
-			if err == unix.ENOENT { // somebody else removes it as well
+			if err == unix.ENOENT { // another process removed it
 				here.within = here.within[:n-1]
 				continue
 			}
@@ -199,7 +204,8 @@ func walk(ctx context.Context, at int, top string, enter func(at int, name strin
 	}
 }
 
-// up goes to the folder above, which must be the one that it was.
+// up goes back to the folder above and checks that it is the one it was (ESTALE if not): a program that moves
+// folders about could otherwise lead the walk elsewhere.
 func (p *place) up(above place, open bool) error {
 	if !open {
 		fd, err := unix.Openat(p.fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Untouched returns what tells the commits of a range that change nothing which concerns what builds and launches have
-// opened. The commits are compared when it is asked first; it may be asked by several goroutines.
+// Untouched returns a function that tells which commits of a range change nothing that concerns what builds and
+// launches have opened. The commits are compared when it is first called; several goroutines may call it.
 func Untouched(ctx context.Context, repo *source.Repo, commits []bisect.Commit) func(opened []string) []bool {
 	changes := sync.OnceValue(func() [][]Change {
 		out := make([][]Change, len(commits))

@@ -50,6 +50,9 @@ type Export struct {
 	subs     map[string]*handle // submodules' repositories by their folder
 	mods     map[string]*module // whose trees the slot holds, by prefix
 	held     *holdings
+	watch    *folder.Watch      // of the files; nil where it cannot be trusted
+	watched  map[int32]*tracked // by the numbers of the watch
+	deaf     bool               // too much happens here for a watch
 	scans    int
 	closed   bool
 	dirty    bool      // the slot holds something unknown
@@ -67,6 +70,8 @@ type tracked struct {
 	touched bool      // by something else since then: it may have another name, and is never written into
 	met     int       // the last scan that listed it
 	at      int       // in the files of its folder
+	watch   int32     // its number in the watch; 0 where it is not watched
+	quiet   bool      // it is watched, and nothing has happened to it since it was seen
 }
 
 // knownSize is the most of everything that any commit has held.
@@ -148,7 +153,10 @@ func (h *holdings) track(full string, l leaf, seen fileStamp) {
 	} else {
 		h.count(t, -1)
 	}
-	t.leaf, t.seen, t.touched = l, seen, false
+	if t.seen.inode != seen.inode {
+		t.watch = 0
+	}
+	t.leaf, t.seen, t.touched, t.quiet = l, seen, false, false
 	h.count(t, 1)
 }
 
@@ -261,6 +269,35 @@ func (e *Export) MissingPaths() []string { return slices.Sorted(maps.Keys(e.miss
 func (e *Export) forget() {
 	e.mods, e.missing, e.git = map[string]*module{}, map[string]string{}, map[string]*gitdir.Dir{}
 	e.held = newHoldings()
+	e.unwatch()
+}
+
+// unwatch ends the watch, so that the next scan looks at every file.
+func (e *Export) unwatch() {
+	e.watch.Close()
+	e.watch, e.watched = nil, map[int32]*tracked{}
+	for _, t := range e.held.order {
+		t.watch, t.quiet = 0, false
+	}
+}
+
+// hear notes which files something has happened to.
+func (e *Export) hear() {
+	whole := e.watch.Hear(func(id int32, gone bool) {
+		t := e.watched[id]
+		if t != nil && t.watch == id {
+			if t.quiet = false; gone {
+				t.watch = 0
+			}
+		}
+		if gone {
+			delete(e.watched, id)
+		}
+	})
+	if !whole { // as they would be again
+		e.unwatch()
+		e.deaf = true
+	}
 }
 
 // Switch makes the slot hold a commit, given by its full id or as returned by
@@ -309,9 +346,11 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return stats, err
 	}
 	e.dirty = true
-	e.stamp = e.slot.nextStamp(e.stamp, seen.newest)
-	if err := e.slot.saveState(slotState{Stamp: e.stamp.UnixNano()}); err != nil {
-		return stats, err
+	if len(p.puts)+len(p.dels) > 0 || clean && len(seen.untracked) > 0 { // else nothing gets a time, as where the commit stays
+		e.stamp = e.slot.nextStamp(e.stamp, seen.newest)
+		if err := e.slot.saveState(slotState{Stamp: e.stamp.UnixNano()}); err != nil {
+			return stats, err
+		}
 	}
 	if err := e.apply(ctx, p, seen, clean, &stats); err != nil {
 		return stats, err
@@ -345,6 +384,7 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 	}
 	entries := map[string][]gitdir.Entry{}
 	if stale {
+		entries[""] = make([]gitdir.Entry, 0, len(e.held.order))
 		for _, t := range e.held.order {
 			rel := strings.TrimPrefix(strings.TrimPrefix(t.full, t.prefix), "/")
 			entries[t.prefix] = append(entries[t.prefix], gitdir.Entry{Path: rel, Mode: t.Mode, ID: t.ID, Size: t.seen.size, Mtime: t.seen.mtime, Changed: t.seen.changed, Inode: t.seen.inode})
@@ -484,6 +524,9 @@ func (e *Export) applyPuts(ctx context.Context, p *plan, stats *SwitchStats) err
 	var failed atomic.Bool
 	write := func(tree *folder.Folder) {
 		for {
+			if tree == e.slot.tree {
+				e.hear() // of what is written here, before it is too much for the queue
+			}
 			from := int(next.Add(chunk)) - chunk
 			for _, i := range todo[min(from, len(todo)):min(from+chunk, len(todo))] {
 				if wrote[i].err = ctx.Err(); wrote[i].err == nil && !failed.Load() {
@@ -613,6 +656,7 @@ func (e *Export) Close() error {
 		return nil
 	}
 	e.closed = true
+	e.watch.Close()
 	errs := []error{e.main.objs.close(), e.slot.close()}
 	for _, h := range e.subs {
 		errs = append(errs, h.objs.close())
@@ -775,12 +819,16 @@ const racy = 20 * time.Millisecond
 
 // scan compares the slot with what was written. With clean it skips untracked folders, which will be deleted.
 //
-// It looks at every file, since nothing less can be trusted: inotify says nothing of a file in a watched folder that is
-// written by another name which a hard link gave it outside, nor that the link was made. But a folder whose own time of
-// change, which no program can set, is the old one has the same names in it, and is not read.
+// A folder whose own time of change, which no program can set, is the old one has the same names in it, and is not read. A
+// file that was found as written is watched from before it was looked at, and not looked at again until something happens
+// to it: to look at all of them is most of what a switch costs.
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	e.slot.tree.Rewind()
 	e.scans++
+	if e.watch == nil && !e.deaf && len(e.held.order) > 0 {
+		e.watch = folder.NewWatch(e.slot.tree)
+	}
+	e.hear()
 	w := &scanner{ctx: ctx, e: e, clean: clean, settled: time.Now().Add(-racy - 2*e.slot.grain).UnixNano()}
 	err := w.dir("", e.held.places[""])
 	if err == nil {
@@ -872,7 +920,9 @@ func (w *scanner) dir(dir string, p *place) error {
 	}
 	for _, t := range p.files {
 		if t.Mode != ModeGitlink {
-			w.queue = append(w.queue, t)
+			if !t.quiet {
+				w.queue = append(w.queue, t)
+			}
 		} else if w.e.held.places[t.full] == nil {
 			if err := w.dir(t.full, nil); err != nil {
 				return err
@@ -961,7 +1011,7 @@ func (w *scanner) missed(p *place, folders []string) {
 	}
 }
 
-// files looks at those in folders that were not read, with several goroutines: it is what most of a switch costs.
+// files looks at those in folders that were not read, with several goroutines.
 func (w *scanner) files() error {
 	parts := make([]struct {
 		out   scanned
@@ -972,16 +1022,25 @@ func (w *scanner) files() error {
 		all.Go(func() {
 			part := &parts[i]
 			for _, t := range w.queue[i*len(w.queue)/len(parts) : (i+1)*len(w.queue)/len(parts)] {
+				if t.watch == 0 {
+					t.watch = w.e.watch.Add(t.full)
+				}
 				st, err := folder.Look(w.e.slot.tree, t.full)
 				if err != nil { // whoever writes it will tell
 					part.out.changed = append(part.out.changed, t)
 				} else {
+					t.quiet = t.watch != 0 && stampOf(&st) == t.seen
 					part.alike = w.judge(t, &st, &part.out, part.alike)
 				}
 			}
 		})
 	}
 	all.Wait()
+	for _, t := range w.queue {
+		if t.watch != 0 {
+			w.e.watched[t.watch] = t
+		}
+	}
 	for _, part := range parts {
 		w.out.changed = append(w.out.changed, part.out.changed...)
 		if part.out.newest.After(w.out.newest) {

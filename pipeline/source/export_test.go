@@ -57,14 +57,20 @@ func randomTree(t gittest.Failer, rng *rand.Rand, r *gittest.Repo) {
 
 // dirt does to a slot what a careless build may do. Links that lead outside
 // are planted but, thanks to the os.Root, never followed by the test itself.
-func dirt(t gittest.Failer, rng *rand.Rand, dir, outside string) {
+//
+// Kinds are the changes that it chooses from; without them it is all.
+func dirt(t gittest.Failer, rng *rand.Rand, dir, outside string, kinds ...int) {
 	t.Helper()
 	root := gittest.OpenRoot(t, dir)
 	defer root.Close()
 	names := []string{"a", "b", "a/x", "b/d", "out", "out/o.o", "c/d/e", "c", "a/new", "run.sh"}
 	for range rng.IntN(6) {
 		name := names[rng.IntN(len(names))]
-		switch rng.IntN(15) {
+		kind := rng.IntN(15)
+		if len(kinds) > 0 {
+			kind = kinds[rng.IntN(len(kinds))]
+		}
+		switch kind {
 		case 11: // written by a name outside, with its old time
 			forge(root, name, func(f *os.File, _ os.FileInfo) {
 				other := outside + ".link"
@@ -186,6 +192,7 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			rt.Fatalf("%v", err)
 		}
 		defer e.Close()
+		e.deaf = rng.IntN(4) == 0 // every file is looked at before each switch
 		// What lies outside must stay as it is, whatever leads there.
 		outside := filepath.Join(base, "outside")
 		for _, name := range []string{"x", "new", "d", "o.o", "deep/er"} {
@@ -215,11 +222,18 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 			}
 			gittest.SameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
 			gittest.SameListing(rt, gittest.Listing(rt, outside), precious, "outside the slot")
-			if rng.IntN(3) > 0 {
-				dirt(rt, rng, e.Dir(), outside)
-			}
-			if rng.IntN(20) == 0 { // the next scan trusts what folders look like
+			switch rng.IntN(20) {
+			case 0, 1, 2, 3, 4, 5:
+			case 6: // the next scan trusts what folders look like
 				time.Sleep(2 * (racy + 2*e.slot.grain))
+			case 7: // and the one after it that nothing was heard of a file
+				time.Sleep(2 * (racy + 2*e.slot.grain))
+				for range 2 {
+					hop(rt, e, c, clean)
+				}
+				dirt(rt, rng, e.Dir(), outside, 3, 4, 6, 10, 11, 12)
+			default:
+				dirt(rt, rng, e.Dir(), outside)
 			}
 			held++
 		}
@@ -321,6 +335,70 @@ func TestCleanSwitchRemovesFoldersThatStayed(t *testing.T) {
 	if got := gittest.Listing(t, e.Dir()); len(got) != 1 {
 		t.Errorf("%v", got)
 	}
+}
+
+// A file that nothing has happened to is not looked at again; when events were lost, all are.
+func TestOnlyWhatWasHeardOfIsLookedAt(t *testing.T) {
+	const files = 4000 // writing all of them makes more events than the kernel keeps
+	r := gittest.New(t)
+	var commits []string
+	for i := range 2 {
+		for f := range files {
+			r.Write(t, fmt.Sprintf("d%d/f%d", f%20, f), fmt.Sprint(f, i))
+		}
+		commits = append(commits, r.Commit(t, fmt.Sprint(i)))
+	}
+	e := export(t, open(t, r.Dir))
+	quiet := func() (n int) {
+		for _, t := range e.held.order {
+			if t.quiet {
+				n++
+			}
+		}
+		return n
+	}
+	hop(t, e, commits[0], true)
+	for e.held.places["d0"].seen == (fileStamp{}) {
+		hop(t, e, commits[0], true)
+	}
+	hop(t, e, commits[0], true)
+	if e.watch == nil || e.watched[1] == nil {
+		t.Skip("files cannot be watched here")
+	}
+	if got := quiet(); got != files {
+		t.Errorf("%d of %d files are known to be as they were", got, files)
+	}
+	wrong := func(name string) string {
+		other := filepath.Join(t.TempDir(), "other")
+		if err := errors.Join(os.Link(filepath.Join(e.Dir(), name), other), os.WriteFile(other, []byte("wrong"), 0o666), os.Remove(other)); err != nil {
+			t.Skip(err)
+		}
+		return name
+	}
+	for range 3 {
+		name := wrong("d3/f3")
+		if stats := hop(t, e, commits[0], true); stats.Written != 1 {
+			t.Errorf("%s: %d files were restored", name, stats.Written)
+		}
+	}
+	for i := range 4 {
+		if stats := hop(t, e, commits[(i+1)%2], true); stats.Written != files || e.deaf {
+			t.Fatalf("%d files were written; events lost: %v", stats.Written, e.deaf)
+		}
+	}
+	hop(t, e, commits[0], true)
+	for range 5 {
+		for _, known := range e.held.order {
+			if err := os.Chmod(filepath.Join(e.Dir(), known.full), os.FileMode(known.seen.mode&0o777)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wrong("d3/f3")
+	if hop(t, e, commits[0], true); !e.deaf || quiet() > 0 {
+		t.Errorf("events were lost, and %d files are taken for what they were", quiet())
+	}
+	gittest.SameListing(t, gittest.Listing(t, e.Dir()), r.Checkout(t, filepath.Join(t.TempDir(), "want"), commits[0]), "after lost events")
 }
 
 func TestStampsGrow(t *testing.T) {

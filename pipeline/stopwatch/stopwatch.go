@@ -1,5 +1,6 @@
-// Package stopwatch says where the time of a job went. A [Watch] charges each moment of the line that decides to one
-// account, so that the accounts add up to the time that passed, whatever runs beside it.
+// Package stopwatch says where the time of a job went. A [Watch] charges each moment to one account, that of what
+// the deciding goroutine does or waits for, so that the accounts add up to the time that passed, whatever runs
+// beside it.
 package stopwatch
 
 import (
@@ -65,7 +66,7 @@ func (w *Watch) enter(account string, slot int) (leave func()) {
 	}
 }
 
-// Doing says what a slot does from now on.
+// Doing notes what a slot does from now on. It counts while Follow follows that slot.
 func (w *Watch) Doing(slot int, what string) {
 	if w == nil {
 		return

@@ -7,6 +7,7 @@
 package workspace
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -296,6 +297,9 @@ func (w *Workspace) CheckFolder() error { return w.root.checkLock() }
 func unmountBelow(dir string) {
 	data, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
+		return
+	}
+	if !bytes.Contains(data, []byte(filepath.Base(dir)+"/")) { // which has nothing that is escaped
 		return
 	}
 	lines := strings.Split(string(data), "\n")

@@ -1,8 +1,6 @@
 package gitdir
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
@@ -10,6 +8,7 @@ import (
 	"hash"
 	"os"
 	"slices"
+	"strings"
 )
 
 // Entry is one path of an index, as its file looks on disk.
@@ -26,36 +25,36 @@ type Entry struct {
 // Index encodes an index of version 2 (gitformat-index). git takes files that still look as the entries say for
 // unchanged, without reading them. It sorts the entries.
 func Index(entries []Entry) []byte {
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Path, b.Path) })
-	var b bytes.Buffer
+	if !slices.IsSortedFunc(entries, byPath) {
+		slices.SortFunc(entries, byPath)
+	}
 	var sum hash.Hash = sha1.New()
 	if len(entries) > 0 && len(entries[0].ID) == 2*sha256.Size {
 		sum = sha256.New()
 	}
-	b.Grow(64 + 120*len(entries))
-	u32 := func(v uint32) { b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), v)) }
-	b.WriteString("DIRC")
-	u32(2)
-	u32(uint32(len(entries)))
+	most := 12 + sum.Size()
+	for _, e := range entries {
+		most += 40 + sum.Size() + 2 + len(e.Path) + 8
+	}
+	b := append(make([]byte, 0, most), "DIRC"...) // once for all: it is megabytes
+	u32 := binary.BigEndian.AppendUint32
+	b = u32(u32(b, 2), uint32(len(entries)))
 	uid, gid := uint32(os.Geteuid()), uint32(os.Getegid())
 	for _, e := range entries {
-		start := b.Len()
-		for _, at := range []int64{e.Changed, e.Mtime} {
-			u32(uint32(at / 1e9))
-			u32(uint32(at % 1e9))
-		}
-		u32(0) // the device, which git does not compare
-		u32(uint32(e.Inode))
-		u32(e.Mode)
-		u32(uid)
-		u32(gid)
-		u32(uint32(e.Size))
-		id, _ := hex.DecodeString(e.ID) // it was read from a tree
-		b.Write(id)
-		b.Write(binary.BigEndian.AppendUint16(b.AvailableBuffer(), uint16(min(len(e.Path), 0xfff))))
-		b.WriteString(e.Path)
-		b.Write(make([]byte, 8-(b.Len()-start)%8))
+		start := len(b)
+		b = u32(u32(b, uint32(e.Changed/1e9)), uint32(e.Changed%1e9))
+		b = u32(u32(b, uint32(e.Mtime/1e9)), uint32(e.Mtime%1e9))
+		b = u32(b, 0) // the device, which git does not compare
+		b = u32(u32(b, uint32(e.Inode)), e.Mode)
+		b = u32(u32(b, uid), gid)
+		b = u32(b, uint32(e.Size))
+		b, _ = hex.AppendDecode(b, []byte(e.ID)) // it was read from a tree
+		b = binary.BigEndian.AppendUint16(b, uint16(min(len(e.Path), 0xfff)))
+		b = append(b, e.Path...)
+		b = append(b, make([]byte, 8-(len(b)-start)%8)...)
 	}
-	sum.Write(b.Bytes())
-	return sum.Sum(b.Bytes())
+	sum.Write(b)
+	return sum.Sum(b)
 }
+
+func byPath(a, b Entry) int { return strings.Compare(a.Path, b.Path) }

@@ -21,13 +21,15 @@ type Failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// Repo is a repository driven by the real git program.
+// Repo is a repository driven by the real git program. The user's and the system's configuration do not count, and
+// authors and dates are fixed, so that ids are the same on every machine.
 type Repo struct {
 	Dir  string
 	Date int64 // of the last commit, seconds since 1970
 }
 
-// New makes an empty repository with a branch main.
+// New makes an empty repository with a branch main in a temporary folder of the test. initArgs are more options of
+// git init, such as --object-format=sha256.
 func New(t testing.TB, initArgs ...string) *Repo {
 	t.Helper()
 	r := &Repo{Dir: filepath.Join(t.TempDir(), "repo"), Date: 1700000000}
@@ -38,6 +40,7 @@ func New(t testing.TB, initArgs ...string) *Repo {
 	return r
 }
 
+// env fixes what git takes from its surroundings.
 func (r *Repo) env() []string {
 	stamp := fmt.Sprintf("%d +0100", r.Date)
 	return append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
@@ -99,7 +102,7 @@ func WriteFiles(t Failer, dir string, files map[string]string, perm fs.FileMode)
 	}
 }
 
-// Commit records the work tree as it is.
+// Commit records the work tree as it is, a minute after the last commit, and returns the commit's id.
 func (r *Repo) Commit(t Failer, subject string) string {
 	t.Helper()
 	r.Date += 60
@@ -108,7 +111,8 @@ func (r *Repo) Commit(t Failer, subject string) string {
 	return r.Git(t, "rev-parse", "HEAD")
 }
 
-// CommitTree makes a commit without touching the work tree.
+// CommitTree makes a commit of a tree, with a date in seconds since 1970, without touching the work tree or a
+// branch.
 func (r *Repo) CommitTree(t Failer, tree string, date int64, parents ...string) string {
 	t.Helper()
 	args := []string{"commit-tree", tree, "-m", fmt.Sprintf("at %d", date)}
@@ -121,7 +125,8 @@ func (r *Repo) CommitTree(t Failer, tree string, date int64, parents ...string) 
 	return r.Git(t, args...)
 }
 
-// Listing describes a folder byte for byte; times are left out.
+// Listing describes everything below a folder byte for byte, by relative path. Times and the folder .git are left
+// out.
 func Listing(t Failer, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -184,7 +189,7 @@ func SameListing(t Failer, got, want map[string]string, note string) {
 	t.Fatalf("%s: slot differs:\n%s", note, strings.Join(diff, "\n"))
 }
 
-// Checkout lays a commit out as git does, in a folder of its own.
+// Checkout lays a commit out as git does, in a folder of its own, and returns its Listing. It moves the HEAD of r.
 func (r *Repo) Checkout(t Failer, dir, commit string) map[string]string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -205,7 +210,8 @@ func OpenRoot(t Failer, dir string) *os.Root {
 	return root
 }
 
-// Snapshot lists the files of a folder with their times and sizes.
+// Snapshot lists the files of a folder with their modes, sizes and times, by which a test sees whether they were
+// touched.
 func Snapshot(dir string) map[string]string {
 	out := map[string]string{}
 	filepath.Walk(dir, func(file string, fi os.FileInfo, err error) error {

@@ -8,8 +8,8 @@ import (
 )
 
 // Apply returns the commit From with a set of hunks, given by their indexes,
-// applied. It exists in memory alone; see [source.Comparison.Compose]. Sets that give the same files give the same id; no hunk gives From, and all
-// of them give To unless files outside the paths differ.
+// applied. It exists in memory alone; see [source.Comparison.Compose]. Sets that give the same files give the same id;
+// no hunk gives From, and all of them give To unless files outside the paths differ.
 //
 // It fails for a set that lacks what one of its hunks requires; see
 // [Diff.WithRequired].

@@ -1,5 +1,5 @@
-// Package owner keeps git's rule of safe.directory: what other users own is neither
-// read as a repository nor run as a configuration, unless its folder is listed.
+// Package owner keeps git's rule of safe.directory: what another user owns is neither read as a repository nor run as a
+// configuration, unless its folder is listed. Both can name commands, which would then run as this user.
 package owner
 
 import (
@@ -16,9 +16,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 )
 
-// Check is an error where one of the paths belongs to another user, and the folder is not
-// listed in safe.directory of the user's or the system's git configuration. Paths that are
-// missing belong to nobody.
+// Check returns an error, with a hint, if one of the paths belongs to another user and folder is not listed in
+// safe.directory of the user's or the system's git configuration. Missing paths belong to nobody.
 func Check(folder string, paths ...string) error {
 	for _, path := range paths {
 		fi, err := os.Lstat(path)
@@ -35,13 +34,13 @@ func Check(folder string, paths ...string) error {
 	return nil
 }
 
-// ours reports whether files of a user are ours: root's also where sudo was called.
+// ours reports whether files of a user are ours. Under sudo those of the user who called it are.
 func ours(uid uint32) bool {
 	me := os.Geteuid()
 	return int(uid) == me || me == 0 && os.Getenv("SUDO_UID") == strconv.Itoa(int(uid))
 }
 
-// listed asks git outside of any repository, whose own configuration does not count.
+// listed asks git, outside of any repository: a repository must not list itself.
 func listed(folder string) bool {
 	cmd := exec.Command("git", "config", "--path", "--null", "--get-all", "safe.directory")
 	cmd.Dir = "/"

@@ -8,9 +8,12 @@ import (
 	"slices"
 )
 
-// Between lists good..bad, parents before children and branch by branch, or, of firstParent, the first parents of bad in
-// it. Commits that the graph lacks, since they are newer, are read one by one. It is nil where a graph does not serve: it
-// lacks good, most commits are newer, or good is no ancestor of bad by what it says, which is for others to say then.
+// Between lists good..bad, the commits that bad leads to and good does not, parents before children and branch by
+// branch; with firstParent, only those on the line of first parents of bad. Commits that the graph lacks because
+// they are newer are read with read, at most most of them.
+//
+// It is nil without an error where the graph does not serve: it lacks good, too many commits are newer, or good is
+// no ancestor of bad by what the graph says. The caller then walks the commits themselves.
 func (g *Graph) Between(good, bad string, firstParent bool, most int, read func(id string) (*Node, error)) ([]*Node, error) {
 	from, ok := g.Find(good)
 	if !ok {
@@ -31,7 +34,7 @@ func (g *Graph) Between(good, bad string, firstParent bool, most int, read func(
 	return b.nodes(b.inOrder(to))
 }
 
-// mark says which ends lead to a commit.
+// mark says from which ends a commit can be reached. ofBad alone is the range.
 type mark uint8
 
 const (
@@ -40,15 +43,15 @@ const (
 	listed
 )
 
-// between is a walk. Its commits have the numbers of the graph and, those that this lacks, numbers from its length on.
+// between is one walk. Commits are numbered as in the graph; those that it lacks have numbers from its length on.
 type between struct {
 	graph   *Graph
-	newer   []*Node
-	numbers map[string]int32 // of these
-	up      [][]int32        // their parents
-	marks   []mark
+	newer   []*Node          // commits that the graph lacks; number k + graph.Len()
+	numbers map[string]int32 // their numbers, by id
+	up      [][]int32        // the numbers of their parents, by k
+	marks   []mark           // by number
 	queue   highestFirst
-	room    []int32
+	room    []int32 // reused for the parents of one commit
 }
 
 // queued is a commit whose parents are still to be marked.
@@ -57,7 +60,7 @@ type queued struct {
 	number     int32
 }
 
-// highestFirst is the queue of a walk.
+// highestFirst is the queue of a walk, a heap by generation: a commit leaves it before its ancestors.
 type highestFirst []queued
 
 func (q highestFirst) Len() int           { return len(q) }
@@ -71,7 +74,8 @@ func (q *highestFirst) Pop() any {
 	return x
 }
 
-// number gives numbers to a commit and to those below it that the graph lacks; -1 if they are too many.
+// number gives numbers to a commit and to those below it that the graph lacks, and returns that of the commit; -1
+// if they are more than most.
 func (b *between) number(tip string, most int, read func(id string) (*Node, error)) (int32, error) {
 	of := func(id string) int32 {
 		if i, ok := b.graph.Find(id); ok {
@@ -103,7 +107,7 @@ func (b *between) number(tip string, most int, read func(id string) (*Node, erro
 	return to, nil
 }
 
-// parents are those of a commit, until the next call.
+// parents are the numbers of a commit's parents. The slice is valid until the next call.
 func (b *between) parents(number int32) (up []int32, err error) {
 	if k := int(number) - b.graph.Len(); k >= 0 {
 		return b.up[k], nil
@@ -112,11 +116,13 @@ func (b *between) parents(number int32) (up []int32, err error) {
 	return b.room, err
 }
 
-// paint marks what the ends lead to, from the highest generation down, so that whatever leads to a commit comes before it.
-// It ends when good leads to all that is left.
+// paint marks what each end leads to. It goes from the highest generation down, so that a commit is looked at after
+// everything that leads to it, and so with its final marks. It ends when good leads to all that is left in the
+// queue, since nothing below that can be in the range: the walk reads the range and its border, and not the history
+// below.
 func (b *between) paint(good, bad int32) error {
 	const newest = math.MaxUint64
-	open := 0 // queued commits that good does not lead to so far
+	open := 0 // queued commits to which good does not lead as far as is known
 	reach := func(i int32, by mark, below uint64) error {
 		was := b.marks[i]
 		if was|by == was {
@@ -161,7 +167,7 @@ func (b *between) paint(good, bad int32) error {
 	return nil
 }
 
-// line goes down first parents as long as they are in the range.
+// line goes down first parents as long as they are in the range, and returns them oldest first.
 func (b *between) line(at int32) (order []int32) {
 	for b.marks[at] == ofBad {
 		order = append(order, at)
@@ -175,7 +181,8 @@ func (b *between) line(at int32) (order []int32) {
 	return order
 }
 
-// inOrder lists the range.
+// inOrder lists the range, parents before children: a depth-first walk from tip with a stack of its own, since
+// histories are deep.
 func (b *between) inOrder(tip int32) (order []int32) {
 	type frame struct{ number, next int32 }
 	stack := []frame{{tip, 0}}
@@ -196,7 +203,7 @@ func (b *between) inOrder(tip int32) (order []int32) {
 	return order
 }
 
-// nodes makes the nodes of commits, whose ids share memory.
+// nodes makes the nodes of commits, in this order. Ids, names and places of all nodes share three allocations.
 func (b *between) nodes(order []int32) ([]*Node, error) {
 	size, some := 2*b.graph.idLen, make([]Node, len(order))
 	var raw []byte
@@ -238,7 +245,8 @@ func (b *between) nodes(order []int32) ([]*Node, error) {
 	return out, nil
 }
 
-// Line notes in a list of first parents that each is the parent of the next.
+// Line sets InRange for a list of first parents, in which each commit is the parent of the next, and returns the
+// list.
 func Line(list []*Node) []*Node {
 	for i, n := range list {
 		if n.InRange = nil; i > 0 {

@@ -1,5 +1,6 @@
-// Package commits knows what walks of a history need of its commits: of those that were read, and of others from the
-// commit-graph of git ([Graph]). It knows no repository: whoever reads a commit has it checked ([List.Check]).
+// Package commits knows what walks of a history need of its commits. A [List] has those that were read; others come
+// from git's commit-graph ([Graph]), which is fast and may be wrong. The package must not read repositories:
+// whoever reads a commit has it compared with what was said of it ([List.Check]).
 package commits
 
 import (
@@ -13,29 +14,30 @@ type Node struct {
 	ID, Tree string // full ids in hex
 	Parents  []string
 	Date     int64 // the committer's, seconds since 1970
-	InRange  []int // of one in a list: the places of its parents in it
+	InRange  []int // for a commit in a list: the places, from 0, of those parents that are in it
 }
 
 // List holds the nodes that are known. Its methods may be called from several goroutines.
 type List struct {
 	mu     sync.Mutex
 	nodes  map[string]*Node
-	trusts bool
-	graph  *Graph // nil where it is not read
+	trusts bool   // the commit-graph and other kept facts may be used
+	graph  *Graph // nil until it is read, or if there is none
 	wrong  bool   // a node is not what its commit is
 }
 
-// NewList is a list that trusts what others have written, until it turns out to be wrong, or only commits.
+// NewList is an empty list. With trusts it uses what others have written, until some of it turns out to be wrong;
+// without, only commits count.
 func NewList(trusts bool) *List { return &List{trusts: trusts, nodes: map[string]*Node{}} }
 
-// Trusts reports whether what others have written may be read.
+// Trusts reports whether what others have written may be used.
 func (l *List) Trusts() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.trusts
 }
 
-// Get is the node of a commit that was read, nil where there is none.
+// Get is the node of a commit that was read, or nil.
 func (l *List) Get(id string) *Node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +51,8 @@ func (l *List) Add(n *Node) {
 	l.nodes[n.ID] = n
 }
 
-// Graph is the commit-graph below a folder of objects with ids of so many bytes, nil where there is none. One that was read is kept.
+// Graph is the commit-graph below a folder of objects with ids of idLen bytes; nil if there is none or it is not
+// trusted. It is read once.
 func (l *List) Graph(objects string, idLen int) *Graph {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,13 +64,14 @@ func (l *List) Graph(objects string, idLen int) *Graph {
 	return l.graph
 }
 
-// Listed is what the graph or, without reading it for that, the list says of a commit; nil where that is nothing.
+// Listed is what the list or the graph, if that has been read, says of a commit; nil if neither does.
 func (l *List) Listed(id string) *Node {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.listed(id)
 }
 
+// listed is Listed for a caller that holds mu.
 func (l *List) listed(id string) *Node {
 	n := l.nodes[id]
 	if n == nil && l.graph != nil {
@@ -76,8 +80,8 @@ func (l *List) listed(id string) *Node {
 	return n
 }
 
-// Check compares a commit that was read with what is said of it. Where that differs every commit is refused until
-// [List.Distrust], as it may be of no range. Nil has no nodes.
+// Check compares a commit that was read with what was said of it. If they differ, the range may be wrong, and every
+// commit is refused with an error until [List.Distrust]. A nil List says nothing.
 func (l *List) Check(id, tree string, parents []string) error {
 	if l == nil {
 		return nil
@@ -91,21 +95,21 @@ func (l *List) Check(id, tree string, parents []string) error {
 	return fmt.Errorf("commit %s is not what the commit-graph says\nhint: git commit-graph verify", id)
 }
 
-// Refuse is for what was said of a commit and is wrong, where the caller has found it.
+// Refuse is for a caller that has found by itself that something said of a commit is wrong.
 func (l *List) Refuse() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wrong = true
 }
 
-// Wrong reports that some commit is not what was said of it.
+// Wrong reports that something said of a commit was wrong.
 func (l *List) Wrong() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.wrong
 }
 
-// Distrust forgets all that was not read from commits if some of it was wrong, for good.
+// Distrust forgets, if anything was wrong, everything that was not read from commits, and does not trust it again.
 func (l *List) Distrust() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,15 +13,16 @@ import (
 	"strings"
 )
 
-// Graph is the commit-graph that git has written, one file or a chain of them (man gitformat-commit-graph). It numbers
-// commits from 0 on. What it says may be wrong, and is nobody's word: see [List.Check].
+// Graph is the commit-graph that git has written, one file or a chain of them (gitformat-commit-graph(5)). It
+// numbers commits from 0 on, first file first. Anybody who can write the file decides what it says: see
+// [List.Check]. Several goroutines may read it.
 type Graph struct {
-	layers []layer // each has the commits after those of the one before
+	layers []layer // the files of the chain; each has the commits after those of the one before
 	idLen  int     // bytes
-	dates  bool    // all layers have corrected dates
+	dates  bool    // all layers have corrected dates (generation numbers of version 2)
 }
 
-// layer is one file.
+// layer is one file. The slices are its chunks, by their names in the format: OIDF, OIDL, CDAT, EDGE, GDA2, GDO2.
 type layer struct {
 	first, n                                        int // number of its first commit, and how many there are
 	fanout, ids, commits, edges, offsets, overflows []byte
@@ -36,10 +37,11 @@ func (g *Graph) Len() int {
 	return last.first + last.n
 }
 
+// errDamaged makes the caller do without the graph.
 var errDamaged = errors.New("the commit-graph is damaged")
 
-// OpenGraph reads the commit-graph below a folder of objects. One that is missing, damaged or of another format than ids
-// of so many bytes gives an error; git does without such a one too.
+// OpenGraph reads the commit-graph below a folder of objects into memory. It is an error if the graph is missing,
+// damaged, or of another format than ids of idLen bytes; git, too, does without such a graph.
 func OpenGraph(objects string, idLen int) (*Graph, error) {
 	g := &Graph{idLen: idLen, dates: true}
 	info := filepath.Join(objects, "info")
@@ -71,7 +73,8 @@ func OpenGraph(objects string, idLen int) (*Graph, error) {
 	return g, nil
 }
 
-// add adds a file whose chain goes on from those with some ids.
+// add adds a file of a chain, after those whose ids are in below. It checks everything that later reads rely on, so
+// that these need no bounds of their own but for what leads from one chunk into another.
 func (g *Graph) add(data, below []byte) error {
 	const table, entry = 8, 12 // bytes before the table of chunks, and of each of its entries
 	format, end := byte(1), len(data)-g.idLen
@@ -110,7 +113,7 @@ func (g *Graph) add(data, below []byte) error {
 	return nil
 }
 
-// sound reports that data has a checksum, that of an object id.
+// sound reports whether sum is the checksum of data, by the hash that has its length.
 func sound(data, sum []byte) bool {
 	if len(sum) == sha256.Size {
 		s := sha256.Sum256(data)
@@ -120,7 +123,8 @@ func sound(data, sum []byte) bool {
 	return bytes.Equal(s[:], sum)
 }
 
-// Find is the number of a commit, by its full id in hex.
+// Find is the number of a commit, by its full id in hex. The fanout bounds a binary search to the ids with the same
+// first byte.
 func (g *Graph) Find(id string) (number int, ok bool) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != g.idLen {
@@ -146,7 +150,7 @@ func (g *Graph) Find(id string) (number int, ok bool) {
 	return 0, false
 }
 
-// at is where a commit stands.
+// at is the layer of a commit, and its place in that.
 func (g *Graph) at(number int) (layer, int) {
 	k := len(g.layers) - 1
 	for g.layers[k].first > number {
@@ -155,27 +159,27 @@ func (g *Graph) at(number int) (layer, int) {
 	return g.layers[k], number - g.layers[k].first
 }
 
-// ID is the id of a commit, in bytes, and Tree that of its tree.
+// ID is the id of a commit, in bytes. The slice is the graph's own and must not be changed.
 func (g *Graph) ID(number int) []byte {
 	l, i := g.at(number)
 	return l.ids[i*g.idLen : (i+1)*g.idLen]
 }
 
-// Tree is the id of a commit's tree, in bytes.
+// Tree is the id of a commit's tree, likewise.
 func (g *Graph) Tree(number int) []byte {
 	l, i := g.at(number)
 	at := i * (g.idLen + 16)
 	return l.commits[at : at+g.idLen]
 }
 
-// Generation is larger for a commit than for any of its ancestors: its corrected date where there are those, else its
-// level above the roots.
+// Generation is larger for a commit than for any of its ancestors: the corrected commit date if all layers have
+// those, else the topological level. In CDAT the level has the upper 30 bits and the date the lower 34.
 func (g *Graph) Generation(number int) (uint64, error) {
 	l, i := g.at(number)
 	both := binary.BigEndian.Uint64(l.commits[(i+1)*(g.idLen+16)-8:])
 	level, date := both>>34, both&(1<<34-1)
 	switch {
-	case level == 0: // by a very old git, which knew no levels
+	case level == 0: // written by a git from before levels
 		return 0, errDamaged
 	case !g.dates:
 		return level, nil
@@ -191,7 +195,8 @@ func (g *Graph) Generation(number int) (uint64, error) {
 	return date + binary.BigEndian.Uint64(l.overflows[at:]), nil
 }
 
-// Parents appends the numbers of the parents of a commit.
+// Parents appends the numbers of the parents of a commit. The third and further parents of a merge are in EDGE, of
+// which the last entry has the highest bit set.
 func (g *Graph) Parents(to []int32, number int) ([]int32, error) {
 	const none, more = 0x70000000, 1 << 31
 	l, i := g.at(number)
@@ -220,7 +225,7 @@ func (g *Graph) Parents(to []int32, number int) ([]int32, error) {
 	return to, nil
 }
 
-// Node is what the graph says of a commit; nil where that is nothing.
+// Node is what the graph says of a commit; nil if it does not have it. The date is left out.
 func (g *Graph) Node(id string) *Node {
 	i, ok := g.Find(id)
 	if !ok {

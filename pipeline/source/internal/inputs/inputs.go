@@ -1,5 +1,6 @@
-// Package inputs tells what a build reads of a tree from what it does not: the fingerprint of the chosen paths ([Keys]). It
-// reads only the folders on the way to them, each once, and can keep what it found in a file for the next process.
+// Package inputs tells whether two trees have the same inputs: it makes a fingerprint of the chosen paths of a tree
+// ([Keys]). It reads only the folders on the way to those, each once, and can keep what it found in a file for the
+// next process. It gets tree objects from its caller and must not read a repository.
 package inputs
 
 import (
@@ -19,14 +20,14 @@ import (
 
 const (
 	folder = 0o040000
-	pin    = 0o160000 // of a submodule
+	pin    = 0o160000 // a submodule's commit (gitlink)
 )
 
-// ErrMalformed is that of a tree object which cannot be parsed.
+// ErrMalformed is the error of a tree object that cannot be parsed.
 var ErrMalformed = errors.New("malformed")
 
-// Entries calls do for every entry of a tree object with ids of so many bytes: its canonical mode, its name and its id, which
-// are parts of data.
+// Entries calls do for every entry of a tree object with ids of idLen bytes (20 or 32): its canonical mode, its
+// name and its id, which are parts of data. The format is "MODE NAME\0ID", repeated.
 func Entries(data []byte, idLen int, do func(mode uint32, name, id []byte)) error {
 	for n := 0; len(data) > 0; n++ {
 		space := bytes.IndexByte(data, ' ')
@@ -50,7 +51,7 @@ func Entries(data []byte, idLen int, do func(mode uint32, name, id []byte)) erro
 	return nil
 }
 
-// canonical maps the modes of old histories (100664 and the like) to the five that Git writes today.
+// canonical maps the modes of old histories (100664 and the like) to the five that git writes today.
 func canonical(mode uint32) uint32 {
 	switch kind := mode & 0o170000; {
 	case kind == folder, kind == pin, kind == 0o120000:
@@ -61,15 +62,16 @@ func canonical(mode uint32) uint32 {
 	return 0o100644
 }
 
-// node is one folder or file on the way to the chosen paths.
+// node is one folder or file on the way to the chosen paths. Together the nodes are a tree of path components.
 type node struct {
 	name   string
-	path   string // from the root
-	wanted bool   // this path itself is chosen, with all below it
-	kids   []*node
-	lines  map[string]string // of the folders that were found there, by id in bytes
+	path   string            // from the root
+	wanted bool              // this path itself is chosen, with everything below it
+	kids   []*node           // sorted by name
+	lines  map[string]string // what lines returned for the folders found here, by id in bytes
 }
 
+// add adds a path, as its components below n.
 func (n *node) add(names []string) {
 	if len(names) == 0 {
 		n.wanted = true
@@ -82,17 +84,18 @@ func (n *node) add(names []string) {
 	n.kids[at].add(names[1:])
 }
 
-// Keys are the fingerprints of trees at some paths.
+// Keys are the fingerprints of trees at some paths. It serves one goroutine.
 type Keys struct {
 	read  func(tree string) ([]byte, error)
 	paths []string
 	root  *node             // nil: the whole tree
-	known map[string]string // by tree
-	of    map[string]string // by all lines
-	added int               // of known, that no file has
+	known map[string]string // keys by tree id
+	of    map[string]string // keys by lines: equal keys share one string
+	added int               // how many of known no file has
 }
 
-// New computes the keys of trees that read returns, at clean paths from the root. None are the whole tree.
+// New computes the keys of trees, which read returns by id in hex, at clean paths from the root. No paths are the
+// whole tree.
 func New(paths []string, read func(tree string) ([]byte, error)) *Keys {
 	k := &Keys{read: read, paths: paths, known: map[string]string{}, of: map[string]string{}}
 	for _, p := range paths {
@@ -104,7 +107,8 @@ func New(paths []string, read func(tree string) ([]byte, error)) *Keys {
 	return k
 }
 
-// Of is the tree's id without paths, else a hash over the entries at the paths. An absent path contributes nothing.
+// Of is the key of a tree: without paths its id, else a SHA-256 over the entries at the paths. Equal keys mean
+// equal inputs. A path that does not exist contributes nothing.
 func (k *Keys) Of(tree string) (string, error) {
 	if k.root == nil {
 		return tree, nil
@@ -127,7 +131,8 @@ func (k *Keys) Of(tree string) (string, error) {
 	return key, nil
 }
 
-// lines lists the chosen entries below one tree. Those of folders are remembered: neighbouring commits share most of them.
+// lines lists the chosen entries below one tree, a line for each: path, mode and id. What folders gave is
+// remembered, because neighbouring commits share most of them.
 func (k *Keys) lines(tree string, n *node) (string, error) {
 	data, err := k.read(tree)
 	if err != nil {
@@ -151,7 +156,7 @@ func (k *Keys) lines(tree string, n *node) (string, error) {
 	for i, kid := range n.kids {
 		switch e := found[i]; {
 		case e.id == nil:
-		case kid.wanted, e.mode == pin: // a pin stands for all in the submodule
+		case kid.wanted, e.mode == pin: // a pin stands for everything in the submodule
 			b = fmt.Appendf(b, "%q %o %x\n", kid.path, e.mode, e.id)
 		case e.mode == folder:
 			sub, ok := kid.lines[string(e.id)]
@@ -167,7 +172,7 @@ func (k *Keys) lines(tree string, n *node) (string, error) {
 	return string(b), nil
 }
 
-// Empty is the key of a tree that holds nothing; idLen is the length of an id in hex digits.
+// Empty is the key of an empty tree; idLen is the length of an id in hex digits.
 func (k *Keys) Empty(idLen int) string {
 	sum := sha256.Sum256(nil)
 	switch {
@@ -180,13 +185,13 @@ func (k *Keys) Empty(idLen int) string {
 	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
-// A file has the keys of the trees of one set of paths: on each line a key and the trees that have it.
+// A file has the keys for one set of paths: on each line a key and the trees that have it, separated by spaces.
 const (
-	few  = 500 // keys more are worth a file
-	most = 8   // files are kept
+	few  = 500 // new keys that are worth writing a file
+	most = 8   // files in the folder
 )
 
-// Load reads what another process has kept in a folder.
+// Load reads what another process has kept in a folder. A missing or damaged file is ignored.
 func (k *Keys) Load(dir string) {
 	if k.root == nil {
 		return
@@ -199,7 +204,8 @@ func (k *Keys) Load(dir string) {
 	}
 }
 
-// Keep writes them to that folder where enough are new.
+// Keep writes the keys to that folder if enough of them are new, and removes other files if there are too many.
+// Nothing depends on whether it succeeds.
 func (k *Keys) Keep(dir string) {
 	if k.added < few {
 		return
@@ -221,10 +227,10 @@ func (k *Keys) Keep(dir string) {
 	}
 }
 
-// Drop removes the file.
+// Drop removes the file of these paths.
 func (k *Keys) Drop(dir string) error { return os.RemoveAll(k.file(dir)) }
 
-// file is the name of that of these paths.
+// file is the path of the file for these paths.
 func (k *Keys) file(dir string) string {
 	sum := sha256.Sum256([]byte(strings.Join(k.paths, "\n")))
 	return filepath.Join(dir, "keys-"+hex.EncodeToString(sum[:8]))

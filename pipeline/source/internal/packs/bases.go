@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// mostBases is how many bytes of bases are kept.
+// mostBases is how many bytes of objects are kept altogether.
 const mostBases = 32 << 20
 
 // baseKey says where an object lies.
@@ -14,13 +14,14 @@ type baseKey struct {
 	offset int64
 }
 
-// base is an object from which others differ. Nobody changes its data.
+// base is an object from which others differ. Its data must not be changed, since readers share it.
 type base struct {
 	kind string
 	data []byte
 }
 
-// bases keeps the objects that served as a base last: neighbours in a history differ from the same.
+// bases keeps the objects that last served as a base, because neighbours in a history differ from the same ones. It
+// may be used by several goroutines.
 type bases struct {
 	mu    sync.Mutex
 	byKey map[baseKey]*list.Element // of kept
@@ -36,6 +37,7 @@ type kept struct {
 
 func newBases() *bases { return &bases{byKey: map[baseKey]*list.Element{}, order: list.New()} }
 
+// get returns a base and marks it as used.
 func (b *bases) get(key baseKey) (base, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,6 +49,8 @@ func (b *bases) get(key baseKey) (base, bool) {
 	return at.Value.(kept).base, true
 }
 
+// add keeps a base and drops the least recently used ones if they are too many. A base of more than a quarter of
+// the room is not kept: it would drive out everything else.
 func (b *bases) add(key baseKey, object base) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -23,17 +23,18 @@ const (
 	fanout = 8 + 256*4 // bytes of the head of an index
 )
 
-// pack is one pack with its index of version 2 (gitformat-pack).
+// pack is one pack with its index of version 2 (gitformat-pack(5)). The index is mapped; the pack is read by
+// position, so that several goroutines may use it.
 type pack struct {
-	name  string // of both files, without their endings
-	at    int    // in the store
+	name  string // path of both files without their extensions
+	at    int    // its place in the store's list, for keys of bases
 	index []byte // mapped; see guard
 	data  *os.File
 	size  int64       // of data
-	upTo  [256]uint32 // number of ids whose first byte is at most this
+	upTo  [256]uint32 // by first byte: how many ids have that or a smaller one
 }
 
-// open opens a pack, and reads the head of its index.
+// open opens a pack and reads the head of its index.
 func open(name string, at int) (*pack, error) {
 	p := &pack{name: name, at: at}
 	err := p.openFiles()
@@ -43,6 +44,8 @@ func open(name string, at int) (*pack, error) {
 	return p, err
 }
 
+// openFiles is open without the cleaning up. Sizes are checked here once, so that reads of the index stay inside
+// it.
 func (p *pack) openFiles() (err error) {
 	index, err := os.Open(p.name + ".idx")
 	if err != nil {
@@ -80,6 +83,7 @@ func (p *pack) openFiles() (err error) {
 	return err
 }
 
+// close unmaps the index and closes the pack. Nobody may read meanwhile, except within guard.
 func (p *pack) close() error {
 	var errs []error
 	if p.index != nil {
@@ -92,7 +96,8 @@ func (p *pack) close() error {
 	return errors.Join(errs...)
 }
 
-// guard reads the index, which may be cut off or closed meanwhile: that is an error here, and would end the process otherwise.
+// guard runs a function that reads the mapped index. If the file has been cut off or unmapped meanwhile, a read is
+// a fault, which is turned into an error here and would otherwise end the process.
 func (p *pack) guard(read func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -108,7 +113,7 @@ func (p *pack) guard(read func()) (err error) {
 	return nil
 }
 
-// bucket are the ids with a first byte, and the number of the first of them.
+// bucket are the ids that begin with a byte, and the number of the first of them.
 func (p *pack) bucket(first byte) (ids []byte, from int) {
 	if first > 0 {
 		from = int(p.upTo[first-1])
@@ -116,7 +121,7 @@ func (p *pack) bucket(first byte) (ids []byte, from int) {
 	return p.index[fanout+from*idLen : fanout+int(p.upTo[first])*idLen], from
 }
 
-// find returns where an object begins.
+// find returns where an object begins in the pack, in bytes.
 func (p *pack) find(id []byte) (offset int64, found bool, err error) {
 	err = p.guard(func() {
 		ids, from := p.bucket(id[0])
@@ -132,7 +137,8 @@ func (p *pack) find(id []byte) (offset int64, found bool, err error) {
 	return offset, found && err == nil, err
 }
 
-// offset is where the object of the nth id begins; -1 where the index does not say.
+// offset is where the object of the nth id begins; -1 if the index does not say. Offsets from 2 GiB on are in a
+// table of their own, to which the highest bit refers.
 func (p *pack) offset(n int) int64 {
 	all := int(p.upTo[255])
 	small := fanout + all*(idLen+4) // after ids and checksums
@@ -147,7 +153,7 @@ func (p *pack) offset(n int) int64 {
 	return at
 }
 
-// Types of packed objects.
+// Types of packed objects that are differences (deltas): to an object at an offset, or to one by id.
 const (
 	offsetDelta = 6
 	idDelta     = 7
@@ -155,15 +161,16 @@ const (
 
 var kinds = [...]string{1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
-// entry is the head of a packed object: of a whole one, or of the difference to another.
+// entry is the head of a packed object: of a whole one, or of a difference to another.
 type entry struct {
 	kind byte
-	size int64 // of what is packed: the object, or the difference
+	size int64 // bytes of what is packed, inflated: the object, or the difference
 	base int64 // where the other one begins
 	data int64 // where the packed data begins
 }
 
-// entry reads the head of the object at an offset.
+// entry reads the head of the object at an offset: kind and size in a number of seven bits a byte and, for a
+// difference, what it differs from.
 func (p *pack) entry(at int64) (e entry, err error) {
 	const longest = 32 // 10 bytes of size, 20 of a base
 	buf := buffers.Get().(*buffer)
@@ -229,7 +236,7 @@ func (p *pack) entry(at int64) (e entry, err error) {
 	return e, nil
 }
 
-// inflate returns what is packed behind a head, which is as long as the head says.
+// inflate returns what is packed behind a head. It must be exactly as long as the head says.
 func (p *pack) inflate(e entry) ([]byte, error) {
 	r, err := p.stream(e)
 	if err != nil {
@@ -248,12 +255,13 @@ func (p *pack) inflate(e entry) ([]byte, error) {
 	return data, nil
 }
 
-// damaged is what a reader of packed data says.
+// damaged is the error of a reader of packed data.
 func (p *pack) damaged(e entry, err error) error {
 	return damagedIn(fmt.Sprintf("%s.pack at %d", p.name, e.data), cmp.Or(err, io.ErrUnexpectedEOF))
 }
 
-// buffer is what one reader needs. It keeps the page of a pack that was read last: objects of one kind lie side by side.
+// buffer is what one reader needs. It keeps the page of a pack that was read last, because objects of one kind lie
+// side by side.
 type buffer struct {
 	page    [16 << 10]byte
 	pack    *pack // whose page it is; nil before the first
@@ -262,10 +270,19 @@ type buffer struct {
 	inflate io.ReadCloser // a zlib reader; nil until the first use
 }
 
-// read returns what the page of a pack has from an offset on, which is nothing only behind the end.
+// small is how much is read at first: most objects are smaller, and copying a whole page takes longer than all else of
+// reading one.
+const small = 4 << 10
+
+// read returns what a page of a pack has from an offset on; nothing only after the end of the pack. It is valid
+// until the next read.
 func (b *buffer) read(p *pack, at int64) ([]byte, error) {
-	if from := at - at%int64(len(b.page)); b.pack != p || b.from != from || at >= from+int64(b.n) {
-		n, err := p.data.ReadAt(b.page[:], from)
+	if b.pack != p || at < b.from || at >= b.from+int64(b.n) {
+		from, page := at-at%small, b.page[:small]
+		if b.pack == p && at == b.from+int64(b.n) { // it goes on
+			from, page = at, b.page[:]
+		}
+		n, err := p.data.ReadAt(page, from)
 		b.pack, b.from, b.n = p, from, n
 		if err != nil && !errors.Is(err, io.EOF) {
 			b.pack = nil
@@ -285,7 +302,7 @@ type packed struct {
 	rest []byte
 }
 
-// fill reads the next bytes.
+// fill reads on to the end of a page.
 func (r *packed) fill() (err error) {
 	if r.rest, err = r.buf.read(r.pack, r.at); err == nil && len(r.rest) == 0 {
 		err = io.EOF
@@ -306,7 +323,7 @@ func (r *packed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// ReadByte implements io.ByteReader, without which flate would read ahead into a buffer of its own.
+// ReadByte implements io.ByteReader. Without it flate would read ahead into a buffer of its own.
 func (r *packed) ReadByte() (byte, error) {
 	if len(r.rest) == 0 {
 		if err := r.fill(); err != nil {
@@ -318,7 +335,7 @@ func (r *packed) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// inflated is the content of an object as it is read.
+// inflated is the content of an object while it is read.
 type inflated struct {
 	pack *pack
 	head entry
@@ -337,7 +354,7 @@ func (r *inflated) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the buffer back.
+// Close gives the buffer back. It may be called twice.
 func (r *inflated) Close() error {
 	if r.buf != nil {
 		buffers.Put(r.buf)
@@ -346,7 +363,7 @@ func (r *inflated) Close() error {
 	return nil
 }
 
-// stream inflates what is packed behind a head.
+// stream inflates what is packed behind a head. The reader has to be closed, as it holds a buffer.
 func (p *pack) stream(e entry) (io.ReadCloser, error) {
 	buf := buffers.Get().(*buffer)
 	from := &packed{pack: p, at: e.data, buf: buf}
@@ -363,7 +380,7 @@ func (p *pack) stream(e entry) (io.ReadCloser, error) {
 	return &inflated{p, e, buf}, nil
 }
 
-// object reads the object at an offset of a pack: small ones in memory, whole larger ones as a stream.
+// object reads the object at an offset of a pack: small ones into memory, whole large ones as a stream.
 func (s *Store) object(p *pack, at int64) (Object, error) {
 	e, err := p.entry(at)
 	if err != nil {
@@ -374,17 +391,17 @@ func (s *Store) object(p *pack, at int64) (Object, error) {
 		return Object{kinds[e.kind], e.size, r, nil}, err
 	}
 	kind, data, err := s.resolve(p, at, e)
-	if kind == "tree" { // the next to be read is likely to be the difference to it
+	if kind == "tree" { // the next tree that is read is likely to be a difference to it
 		s.bases.add(baseKey{p.at, at}, base{kind, data})
 	}
 	return Object{kind, int64(len(data)), io.NopCloser(bytes.NewReader(data)), data}, err
 }
 
-// longest is the most differences in a row; git makes at most 4095.
+// longest is how many differences in a row are followed; git makes at most 4095. It also ends loops of a damaged pack.
 const longest = 1 << 12
 
-// resolve returns the kind and the content of the object at an offset, whose head is e. It goes down to a whole object, or
-// to one that is known, and applies the differences on the way back.
+// resolve returns the kind and the content of the object at an offset, whose head is e. It goes down to a whole
+// object, or to one that is known, and applies the differences on the way back.
 func (s *Store) resolve(p *pack, at int64, e entry) (kind string, data []byte, err error) {
 	var deltas []entry
 	var ats []int64
@@ -428,9 +445,9 @@ func (s *Store) resolve(p *pack, at int64, e entry) (kind string, data []byte, e
 	return kind, data, nil
 }
 
-// resultSize is the size of what a difference makes.
+// resultSize is the size that a difference says its result has, in bytes. It is checked before the result is made.
 func resultSize(delta []byte) (uint64, bool) {
-	_, n := binary.Uvarint(delta) // of what it is to be applied to
+	_, n := binary.Uvarint(delta) // the size of what it applies to
 	if n <= 0 {
 		return 0, false
 	}

@@ -1,11 +1,12 @@
-// Package packs reads the objects of a repository of SHA-1 ids, packed and loose. A [Store] is for several goroutines: all
-// exports share one, with its descriptors and its cache, whose size is bounded.
+// Package packs reads the objects of a repository of SHA-1 ids, packed and loose. A [Store] is for several
+// goroutines: all exports share one, with its descriptors and its cache, whose size is bounded.
 //
-// Opening one reads 1 KiB of each pack index and maps the rest; an object costs a positioned read or none. Packs are not
-// mapped: one that is cut off while it is open is an error of a read, and its pages do not count as our memory.
+// Opening one reads 1 KiB of each pack index and maps the rest; an object costs a positioned read or none. Packs
+// are not mapped: one that is cut off while it is open is an error of a read, and its pages do not count as our
+// memory.
 //
-// Nobody here checks that an object is what its id says; the reader of its content does. go-git, whose storages serve one
-// goroutine each and parse whole indexes, reads what is too large to be held in memory.
+// Nothing here checks that an object is what its id says; the reader of its content has to. go-git, whose storages
+// serve one goroutine each and parse whole indexes, reads what is too large to be held in memory.
 package packs
 
 import (
@@ -24,25 +25,26 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
-// Most is the size in bytes from which on an object is not held in memory.
+// Most is the size, in bytes, above which an object is not held in memory.
 const Most = 16 << 20
 
-// Errors of Open. Others are those of the system, of files that cannot be read.
+// Errors of Open. Others are the system's, about files that cannot be read.
 var (
 	ErrNotFound = errors.New("object not found")
-	ErrTooLarge = errors.New("a delta of a large object")
+	ErrTooLarge = errors.New("a delta of a large object") // above Most; go-git can read it
 	ErrDamaged  = errors.New("damaged")
 )
 
-// Object is what a Store has found.
+// Object is what a Store has found. Its Content has to be closed.
 type Object struct {
 	Kind    string // "commit", "tree", "blob" or "tag"
 	Size    int64  // bytes
 	Content io.ReadCloser
-	Whole   []byte // of one that is held in memory, the same; nobody changes it
+	Whole   []byte // the same, if it is held in memory, else nil; must not be changed
 }
 
-// Store reads the objects in some folders, as the folder objects of a repository and its alternates are.
+// Store reads the objects in some folders: the folder objects of a repository, and its alternates. It may be used
+// by several goroutines.
 type Store struct {
 	dirs  []string
 	bases *bases
@@ -51,7 +53,7 @@ type Store struct {
 	packs []*pack
 }
 
-// New opens the packs of these folders. A pack of a kind that is not known here is an error.
+// New opens the packs in these folders. A pack of an unknown kind is an error; the caller then uses go-git.
 func New(dirs []string) (*Store, error) {
 	s := &Store{dirs: dirs, bases: newBases()}
 	if err := s.list(); err != nil {
@@ -61,7 +63,7 @@ func New(dirs []string) (*Store, error) {
 	return s, nil
 }
 
-// Close closes all packs.
+// Close closes all packs. Objects that are still being read give errors.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +75,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// list opens the packs that are new. Those that are gone stay open: what they hold is still true, and may be being read.
+// list opens the packs that are new. Those whose files have been removed stay open: what they hold is still true,
+// and may be being read. The caller holds mu for writing.
 func (s *Store) list() error {
 	for _, dir := range s.dirs {
 		names, err := filepath.Glob(filepath.Join(escape.Replace(dir), "pack", "*.idx"))
@@ -98,18 +101,18 @@ func (s *Store) list() error {
 	return nil
 }
 
-// escape keeps a folder's name from being a pattern.
+// escape keeps the name of a folder from being taken for a pattern.
 var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// relist looks for packs that have come since they were listed.
+// relist looks for packs that have come since the last listing.
 func (s *Store) relist() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list()
 }
 
-// Open finds an object by its id in hex. The caller closes its content. Packs that a gc or a fetch has made since they were
-// listed are found too.
+// Open finds an object by its id in hex. The caller closes its content. Packs that a gc or a fetch has made
+// meanwhile are found, too, by listing again before an object counts as missing.
 func (s *Store) Open(id string) (Object, error) {
 	o, err := s.find(id)
 	if errors.Is(err, ErrNotFound) {
@@ -121,6 +124,7 @@ func (s *Store) Open(id string) (Object, error) {
 	return o, err
 }
 
+// find looks in the packs that are open, and then for a loose object.
 func (s *Store) find(id string) (Object, error) {
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != idLen {
@@ -151,7 +155,7 @@ func (s *Store) find(id string) (Object, error) {
 	return Object{}, ErrNotFound
 }
 
-// loose reads the head of an object in a file of its own.
+// loose reads an object from a file of its own, and takes over the file.
 func loose(f *os.File) (Object, error) {
 	r, err := objfile.NewReader(f)
 	if err != nil {
@@ -177,7 +181,7 @@ func loose(f *os.File) (Object, error) {
 	return Object{kind.String(), size, content{r, f}, nil}, nil
 }
 
-// damagedIn tells a file that cannot be understood from one that cannot be read.
+// damagedIn is ErrDamaged for a file that cannot be understood; an error of the system stays what it is.
 func damagedIn(file string, err error) error {
 	var failed *os.PathError
 	if errors.As(err, &failed) {
@@ -186,7 +190,7 @@ func damagedIn(file string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrDamaged, file, err)
 }
 
-// content is that of a loose object.
+// content is that of a large loose object.
 type content struct {
 	*objfile.Reader
 	file *os.File

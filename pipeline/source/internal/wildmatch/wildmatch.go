@@ -1,20 +1,21 @@
-// Package wildmatch matches paths against the patterns of .gitattributes as git does.
+// Package wildmatch matches paths against the patterns of .gitattributes as git does. Patterns come from commits
+// and may be hostile: [Match] takes polynomial time for any of them.
 package wildmatch
 
 import "strings"
 
-// Match matches text against a pattern by the rules of gitattributes:
-// "*" and "?" stop at slashes, "**" as a whole component does not.
+// Match reports whether a pattern matches all of text by the rules of gitattributes: "*", "?" and "[…]" stop at
+// slashes, "**" as a whole component does not.
 func Match(pattern, text string) bool {
 	return matcher{}.matchAt(pattern, text, true)
 }
 
-// matcher remembers, by their lengths, from which star on the rest of the pattern does not match the rest of the
-// text. Without that a commit could bring a pattern of a few stars that is never done.
+// matcher remembers, by the lengths of the rest of the pattern and of the text, at which stars there is no match.
+// Without that, a pattern with a few stars could take exponential time.
 type matcher map[[2]int]bool
 
-// matchAt is Match in the middle of a pattern; atStart says that the
-// pattern so far ended in a slash or was empty.
+// matchAt is Match in the middle of a pattern. atStart says that the pattern so far was empty or ended in a slash,
+// where "**" may begin.
 func (m matcher) matchAt(p, t string, atStart bool) bool {
 	for p != "" {
 		c := p[0]
@@ -57,7 +58,7 @@ func (m matcher) matchAt(p, t string, atStart bool) bool {
 	return t == ""
 }
 
-// matchStar is matchAt for a pattern that begins with a star.
+// matchStar is matchAt for a pattern that begins with a star. deep is a star that may pass slashes.
 func (m matcher) matchStar(p, t string, atStart bool) bool {
 	rest := strings.TrimLeft(p, "*")
 	folder := strings.HasPrefix(rest, "/")
@@ -79,8 +80,8 @@ func (m matcher) matchStar(p, t string, atStart bool) bool {
 	}
 }
 
-// matchClass matches c against the bracket expression that begins in p after
-// "[", and returns what follows it. A class that never ends matches nothing.
+// matchClass matches c against the bracket expression that begins in p after "[", and returns what follows it. A
+// class that never ends matches nothing.
 func matchClass(p string, c byte) (rest string, ok bool) {
 	negated := p != "" && (p[0] == '!' || p[0] == '^')
 	if negated {
@@ -114,6 +115,7 @@ func matchClass(p string, c byte) (rest string, ok bool) {
 	}
 }
 
+// classByte is the next character of a class, which a backslash may precede, and what follows it. p is not empty.
 func classByte(p string) (byte, string) {
 	if p[0] == '\\' && len(p) > 1 {
 		p = p[1:]
@@ -121,8 +123,8 @@ func classByte(p string) (byte, string) {
 	return p[0], p[1:]
 }
 
-// inNamedClass reports whether c is in a POSIX class such as "alpha", in ASCII and as git has them (its "space" has
-// neither \v nor \f), and whether there is such a class.
+// inNamedClass reports whether c is in a POSIX class such as "alpha", and whether there is such a class. Classes
+// are ASCII and git's own: its "space" has neither \v nor \f.
 func inNamedClass(name string, c byte) (in, known bool) {
 	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
 	switch name {
