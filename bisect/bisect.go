@@ -24,8 +24,7 @@ const (
 	Infra       Class = "infra"
 )
 
-// The classes of a complaint about a metric. Improved is none of a complaint: it is what a search for
-// the opposite finds.
+// The classes of a complaint about a metric. Improved is what a search in the other direction finds.
 const (
 	Slow     Class = "slow"
 	Improved Class = "improved"
@@ -51,10 +50,11 @@ func (c Candidate) Brief() string {
 	return c.String()
 }
 
-// ShortID abbreviates a commit id for people. What is shorter, such as a name, stays as it is.
+// ShortID abbreviates a commit id for people, to ten characters. What is shorter, such as a name, stays as it is.
 func ShortID(id string) string { return id[:min(10, len(id))] }
 
-// ParseCandidate reads what [Candidate.String] writes.
+// ParseCandidate reads what [Candidate.String] writes. It cannot fail: whatever stands before the first colon is the
+// commit.
 func ParseCandidate(s string) Candidate {
 	commit, assign, _ := strings.Cut(s, ":")
 	return Candidate{commit, assign}
@@ -81,6 +81,7 @@ type Request struct {
 	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
+	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start: see package early
 	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
@@ -88,8 +89,9 @@ type Request struct {
 	On        int     // the device to launch on, from 1, where several are kept apart; 0: any
 }
 
-// Patience is how long a good run could take that took `good` seconds before: the rule for launches of
-// 10 % spread, six of them and five seconds for what is late once, or twice the time.
+// Patience is how long, in seconds, a good run could take that took `good` seconds before (judge.md 7, the adaptive
+// limit): six standard deviations of a launch of 10 % spread, and five seconds for what is late once, or at least
+// twice the time.
 func Patience(good float64) float64 {
 	const spread = 0.1
 	return max(2*good, good*math.Exp(6*spread)+5)
@@ -123,8 +125,8 @@ type Series struct {
 	Values []float64 `json:"values"`
 }
 
-// Outcome is what one trial showed. Whatever is the candidate's fault is data in here; only a
-// broken machine is an error.
+// Outcome is what one trial showed. Whatever is the fault of the candidate is data in here; only a broken machine is
+// an error. Times are in seconds.
 type Outcome struct {
 	Class    Class       `json:"class"`
 	Phase    string      `json:"phase,omitempty"`    // the phase in which it ended, unless it ended well
@@ -200,14 +202,15 @@ func (m *Mark) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Artefact identifies what a build made by what it does: debug information, folders and identities that
-// tools make up do not show in it. Only equality in both parts says that two builds behave alike.
+// Artefact identifies what a build made by what it does: debug information, folders and identities that tools make up
+// leave no trace in it. Two builds behave alike only if both parts are equal.
 type Artefact struct {
 	Device string `json:"device,omitempty"` // digest of the device code; "" without any
 	Host   string `json:"host"`             // digest of all the rest
 }
 
-// DeviceNote is what one device told around a trial.
+// DeviceNote is the state of one device around a trial. Before, After and Change are documents of the device's own
+// kind, which this package does not read.
 type DeviceNote struct {
 	UUID      string          `json:"uuid"`
 	Before    json.RawMessage `json:"before"`
@@ -217,7 +220,8 @@ type DeviceNote struct {
 	Shared    string          `json:"shared,omitempty"`    // who else was on it
 }
 
-// Sampler makes trials. An error means that the machine, not the candidate, is at fault, or is [ErrSpent].
+// Sampler makes trials. An error means that the machine, not the candidate, is at fault, that ctx has ended, or is
+// [ErrSpent].
 type Sampler interface {
 	Sample(ctx context.Context, r Request) (Outcome, error)
 }
@@ -228,7 +232,7 @@ type SamplerFunc func(ctx context.Context, r Request) (Outcome, error)
 // Sample calls f.
 func (f SamplerFunc) Sample(ctx context.Context, r Request) (Outcome, error) { return f(ctx, r) }
 
-// ErrSpent is the error of a trial that the budget cut off. Nothing is known of its candidate, and what was known before it
+// ErrSpent is the error of a trial that the budget cut off. It says nothing about its candidate; what was known before
 // is the answer.
 var ErrSpent = errors.New("the budget is used up")
 
@@ -350,10 +354,10 @@ func (c Complaint) Matches(o Outcome) bool {
 	return true
 }
 
-// Untestable reports an outcome that says nothing about the candidate's run.
+// Untestable reports whether an outcome says nothing about how the candidate runs.
 func (o Outcome) Untestable() bool { return o.Class == Skip || o.Class == BuildFailed }
 
-// Failed reports an outcome that is bad rather than untestable.
+// Failed reports whether an outcome is bad rather than untestable.
 func (o Outcome) Failed() bool { return o.Class != OK && !o.Untestable() }
 
 // Describe says in a few words how a trial ended.

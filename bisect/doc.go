@@ -1,13 +1,13 @@
-// Package bisect is the vocabulary of kbisect's pure core: what a candidate, an outcome, a verdict and a finding are, the
-// shape of a history ([Graph]), and the [Sampler] that makes launches.
+// Package bisect is the vocabulary of kbisect's pure core: what a candidate, an outcome, a verdict and a finding are,
+// the shape of a history ([Graph]), and the [Sampler] that makes launches.
 //
-// It knows no git, no process, no GPU and no wall clock, nor does what is built on it: a whole search runs in
+// It must not know git, processes, GPUs or the wall clock, nor must what is built on it: a whole search runs in
 // milliseconds against a truth table, so that tests can afford thousands of them. For the same reason [Foresight] can
 // tell, by making a search again, what it will ask for next.
 //
 // Imports point here: package find finds the commit that introduced a failure or a slowdown (its loop is package
-// search), and asks package belief what launches say about where it is; package report turns a [Finding] into text and JSON, package pipeline is
-// the Sampler that builds and runs.
+// search), and asks package belief what launches say about where it is; package report turns a [Finding] into text and
+// JSON, package pipeline is the Sampler that builds and runs.
 //
 // # Glossary
 //
@@ -33,7 +33,7 @@
 //   - outcome: all that a trial showed ([Outcome]).
 //   - class: how a trial ended: ok, timeout, wrong, crash, build-failed, skip, infra ([Class]). Slow and improved
 //     are classes of a complaint, never of one trial.
-//   - censored: of a launch that was stopped early: it would have taken at least so long.
+//   - censored: said of a launch that was stopped early: it would have taken at least that long.
 //   - metric, case: a number that a launch gives, and the shape or input that it belongs to ([Series]).
 //   - level: the number of a launch as a logarithm, larger is worse; 0.01 is about 1 %.
 //   - step: by how much the level changes at a culprit. Ramp: a change spread over many commits.

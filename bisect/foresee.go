@@ -13,11 +13,10 @@ type Guess struct {
 	Chance  float64
 }
 
-// Foresight says which trials a search will probably ask for, so that several can be made at a time. All
-// that a search does follows from the outcomes of its trials. So it is made again, with the outcomes that
-// are known, and with guesses behind them: what it asks for then is what it will ask for if they come
-// true. The search itself knows nothing of this, and comes to the same answer by the same trials however
-// many of them were made before it asked.
+// Foresight says which trials a search will probably ask for, so that several can be made at the same time. Everything
+// a search does follows from the outcomes of its trials. So it is run again, with the outcomes that are known and with
+// guesses behind them: what it asks for then is what it will ask for if the guesses come true. The search itself knows
+// nothing of this, and comes to the same answer by the same trials, however many of them were made before it asked.
 type Foresight struct {
 	// Again makes the search again from its beginning, by the Sampler given, until that returns an error.
 	// It must leave the search that is under way as it is.
@@ -37,14 +36,14 @@ const (
 // errUnknown ends a search that is made again, where what is known ends.
 var errUnknown = errors.New("this trial was not made yet")
 
-// branch is a way that the search may take.
+// branch is a way that the search may go: the outcomes assumed, and how likely all of them are.
 type branch struct {
 	assumed map[Request]Outcome
 	chance  float64
 }
 
-// Next lists up to n trials that the search will ask for, the likeliest first. The very first is the one
-// that it waits for.
+// Next lists up to n trials that the search will ask for, the likeliest first. The very first is the one that it waits
+// for.
 func (f *Foresight) Next(ctx context.Context, n int) []Request {
 	var list []Request
 	open := []branch{{chance: 1}}
@@ -115,8 +114,8 @@ func (s *foreseen) Sample(_ context.Context, r Request) (Outcome, error) {
 	return Outcome{}, errUnknown
 }
 
-// Guesses are what a trial may show when trials before it have shown one thing or the other: chance is
-// that of the failure, which comes as early as the request lets it.
+// Guesses are what a trial may show, going by trials before it that showed one thing or the other; chance is that of
+// the failure, which comes as early as the request allows.
 func Guesses(r Request, pass, fail Outcome, chance float64) []Guess {
 	if fail.Class == Timeout && r.Hurry != "" {
 		fail.Early = true

@@ -2,10 +2,11 @@ package bisect
 
 import "slices"
 
-// Graph is the shape of a history, made ready for many questions about what its commits reach.
+// Graph is the shape of a history, prepared for many questions about what its commits reach. It is never changed after
+// NewGraph.
 type Graph struct{ strands strands }
 
-// NewGraph prepares a range, which must stand parents first.
+// NewGraph prepares a range, whose commits must stand behind their parents.
 func NewGraph(commits []Commit) *Graph {
 	parents := make([][]int, len(commits))
 	for i, c := range commits {
@@ -22,7 +23,7 @@ func (g *Graph) Masses(weight []float64) []float64 {
 	return out
 }
 
-// ToMasses puts the masses in the place of the weights.
+// ToMasses is Masses in place: it replaces the weights.
 func (g *Graph) ToMasses(weight []float64) { g.strands.masses(weight) }
 
 // Ancestors marks commit i and everything that it reaches inside the range.
@@ -76,7 +77,7 @@ func squeeze(parents [][]int) strands {
 	return g
 }
 
-// masses puts the total weight that each commit reaches in the place of its weight.
+// masses replaces the weight of each commit by the total weight that it reaches.
 func (g strands) masses(weight []float64) {
 	total := make([]float64, len(g.up))
 	for i, w := range weight {
@@ -91,10 +92,10 @@ func (g strands) masses(weight []float64) {
 	}
 }
 
-// reach returns the weight that each strand reaches, its own included. Reachability is computed for 64
-// strands at a time: one pass over the strands after them with one word each. It ends where all that later strands
-// descend from reaches the whole block. That is E·S/64 word operations at most and never the full matrix; strands without
-// weight cost nothing.
+// reach returns the weight that each strand reaches, its own included. Reachability is computed for 64 strands at a
+// time: one pass over the strands after them, with one word each, which ends once everything that later strands
+// descend from reaches the whole block. That takes E·S/64 word operations at most and never the full matrix; strands
+// without weight cost nothing.
 func (g strands) reach(total []float64) []float64 {
 	n, root := len(total), 0                                 // root: the last strand whose parent is the good end
 	sum, onwards := make([]float64, n), make([]float64, n+1) // onwards: of a strand and all after it

@@ -8,15 +8,16 @@ import (
 	"sync"
 )
 
-// Pairs make times comparable that are taken on several devices: each launch whose times count follows one of the good end
-// on the same device, and only the ratio of the two is kept. It may be used by several goroutines.
+// Pairs makes times comparable that are taken on several devices: each launch whose times count follows one of the
+// good end on the same device, and only the ratio of the two is kept. It is safe for concurrent use.
 type Pairs struct {
 	mu   sync.Mutex
 	good Request
 	base *Outcome // a launch of the good end that all times are relative to; which one does not matter
 }
 
-// Learn takes in a launch that was made. The first of the good end whose times may be compared is what others are relative to.
+// Learn takes in a launch that was made. The first one of the good end whose times may be compared becomes the base
+// that all others are relative to.
 func (p *Pairs) Learn(r Request, o Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -25,7 +26,7 @@ func (p *Pairs) Learn(r Request, o Outcome) {
 	}
 }
 
-// On is the sampler of one device.
+// On is the sampler of one device, whose outcomes are relative to the base.
 func (p *Pairs) On(device Sampler) Sampler {
 	return SamplerFunc(func(ctx context.Context, r Request) (Outcome, error) {
 		p.mu.Lock()
@@ -50,7 +51,8 @@ func (p *Pairs) On(device Sampler) Sampler {
 	})
 }
 
-// reference launches the good end. It has ended well before, so that one failure is passed over.
+// reference launches the good end. It has ended well before, so one failure is passed over; three in a row are machine
+// trouble.
 func reference(ctx context.Context, device Sampler, r Request) (o Outcome, err error) {
 	const tries = 3
 	for range tries {
@@ -61,9 +63,9 @@ func reference(ctx context.Context, device Sampler, r Request) (o Outcome, err e
 	return o, &InfraError{What: "launching the good end " + r.Candidate.Brief() + " beside another candidate", Err: fmt.Errorf("it ended well before and failed %d times in a row on this device: %s", tries, o.Describe())}
 }
 
-// Relative puts the numbers of a launch, made beside the reference ref on one device, in terms of base: what the candidate
-// took there times what the reference took in base's block by what it took in this one. Only ratios within a block count, so
-// that devices that differ in speed do not matter.
+// Relative puts the numbers of a launch o, made beside the reference ref on one device, in terms of base: what the
+// candidate took times what the reference took in base's block over what it took in this one. Only ratios within a
+// block count, so devices may differ in speed.
 func Relative(o, ref, base Outcome) Outcome {
 	whole := factor([]float64{base.Wall}, []float64{ref.Wall}, 1)
 	o.Series = slices.Clone(o.Series)
@@ -89,7 +91,7 @@ func Relative(o, ref, base Outcome) Outcome {
 	return o
 }
 
-// factor is how many times larger one level is than another, or otherwise where that is not known.
+// factor is how many times larger one level is than another; otherwise, where that is not known.
 func factor(to, from []float64, otherwise float64) float64 {
 	a, b := level(to), level(from)
 	if f := a / b; f > 0 && !math.IsInf(f, 0) && !math.IsNaN(f) {
@@ -98,7 +100,7 @@ func factor(to, from []float64, otherwise float64) float64 {
 	return otherwise
 }
 
-// level is the geometric mean of the values above 0, or 0.
+// level is the geometric mean of the values above 0; 0 for none.
 func level(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {

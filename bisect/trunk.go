@@ -15,7 +15,7 @@ func Linear(good string, ids ...string) []Commit {
 	return commits
 }
 
-// Trunk lists the commits from the oldest of the range to its last one along first parents.
+// Trunk lists, oldest first, the commits of the range that its last one reaches along first parents.
 func Trunk(commits []Commit) []int {
 	at := make(map[string]int, len(commits))
 	for i, c := range commits {
@@ -37,8 +37,8 @@ func Trunk(commits []Commit) []int {
 	return trunk
 }
 
-// Probes picks up to n commits inside the trunk, its last one left out, such that the weights of the
-// commits between neighbours are as even as can be. Only usable ones are picked.
+// Probes picks up to n usable commits of the trunk, without its last one, such that the weights between neighbours are
+// as even as can be.
 func Probes(commits []Commit, weight []float64, n int, usable func(i int) bool) []int {
 	mass := NewGraph(commits).Masses(weight)
 	total := mass[len(commits)-1]
@@ -68,8 +68,8 @@ func Descendants(commits []Commit, i int) []bool {
 	return in
 }
 
-// Between returns the commits that hi reaches and lo does not, as a range of its own, with the index
-// of each in the range that it is taken from. lo below 0 stands for the good end.
+// Between returns the commits that hi reaches and lo does not, as a range of its own, with the index of each in the
+// range that it is taken from. A lo below 0 stands for the good end.
 func Between(commits []Commit, lo, hi int) (sub []Commit, index []int) {
 	in := Ancestors(commits, hi)
 	if lo >= 0 {

@@ -1,11 +1,12 @@
 // Package belief holds what launches say about where a change is.
 //
 // A [Belief] takes in launches and says which commit to launch next and when the culprit is known. [Failures] is the
-// belief about launches that fail or pass, always or at two unknown rates (judge.md 7). That about a metric is package
-// levels. [DeviceLog] says what launches tell of the machine besides their times.
+// belief about launches that fail or pass, always or at two unknown rates (judge.md 7). The belief about a metric is in
+// package levels. [DeviceLog] says what launches tell of the machine besides their times.
 //
-// A belief knows launches and their times. It never sees a commit's name, a file or a clock of its own, it
-// launches nothing, and the same launches give the same belief.
+// A belief knows launches and their times. It must not know a commit's name, a file or a clock of its own; it launches
+// nothing, and the same launches in the same order give the same belief. All logarithms are natural, information is in
+// nats, and a slice with an entry for each commit is indexed like the range.
 package belief
 
 import (
@@ -18,8 +19,8 @@ import (
 // GoodEnd stands for the good end where a launch names its commit by its index in the range.
 const GoodEnd = -1
 
-// Launch is one launch as a belief sees it. A list of launches is the whole state of a search: the
-// same list leads to the same decisions.
+// Launch is one launch as a belief sees it. The list of launches is the whole state of a search: the same list leads
+// to the same decisions.
 type Launch struct {
 	Index    int     // of the commit in the range, or GoodEnd
 	At       float64 // seconds since the job began
@@ -29,28 +30,29 @@ type Launch struct {
 	Device   int     // that it was made on, from 0: each has a level and a drift of its own
 }
 
-// Belief is what launches say about which commit of a range brought a change. Hypotheses are the commits: a commit is
-// bad if the culprit is the commit itself or one that it descends from.
+// Belief is what launches say about which commit of a range brought a change. The hypotheses are the commits: a commit
+// is bad if it is the culprit or descends from it. A commit whose prior is 0 is no hypothesis.
 type Belief interface {
 	// Add takes in one launch.
 	Add(l Launch)
 	// Next returns the launch that promises most information per second: of an end, of a commit launched before, or of
-	// a new one. ok is false where none promises any.
+	// a new one. ok is false where no launch promises any.
 	Next(p Prices) (a Action, ok bool)
 	// Decided returns the commits that hold the culprit with probability 1-delta: one, or several that no usable commit
 	// can tell apart.
 	Decided(delta float64, usable func(i int) bool) (members []int, ok bool)
-	// Parted reports that some usable commit would tell the members of a set apart.
+	// Parted reports whether some usable commit would tell the members of a set apart.
 	Parted(members []int, usable func(i int) bool) bool
 	// Nearest lists the usable commits never launched that lie nearest to some quantiles of the culprit's place.
 	Nearest(quantiles []float64, p Prices) []int
-	// Weights returns the probability of each commit to be the culprit.
+	// Weights returns the probability of each commit to be the culprit. The caller must not write to it.
 	Weights() []float64
 	// Bad is the probability that commit i is bad.
 	Bad(i int) float64
 	// Misfit checks the model against the launches, given the culprit.
 	Misfit(culprit int) Misfit
-	// Credible lists the likeliest commits that together hold the share p of what is left to commits, oldest first.
+	// Credible lists, oldest first, the likeliest commits that together hold the share p of the probability that the
+	// culprit is a commit at all.
 	Credible(p float64) []bisect.Suspect
 }
 
@@ -61,7 +63,7 @@ type Action struct {
 	Cost  float64 // expected seconds
 }
 
-// Prices says what launches cost, and which commits can be launched at all.
+// Prices says what launches cost, and which commits can be launched at all. Pass, Fail and Usable are needed.
 type Prices struct {
 	Pass, Fail float64             // seconds of a launch that passes, and of one that fails
 	Build      float64             // seconds that a commit never launched costs besides
@@ -88,7 +90,7 @@ func (p Prices) Launch(i int, fail float64) float64 {
 	return cost
 }
 
-// Testable is Chance with its default.
+// Testable is the chance that commit i can be tested, if it was never launched.
 func (p Prices) Testable(i int) float64 {
 	if p.Chance == nil {
 		return 1
@@ -96,11 +98,12 @@ func (p Prices) Testable(i int) float64 {
 	return p.Chance(i)
 }
 
-// BuildShare is how much of a build's time counts: it runs beside the device, ahead of its launch.
+// BuildShare is how much of the time of a build counts (judge.md 2, "Next action"): it runs beside the device, ahead
+// of its launch. With 0 a search builds 12 to 14.5 commits, with 1 it builds 10.6 to 10.9 (judge.md 3).
 const BuildShare = 0.15
 
-// Nearest lists the open commits whose chance to be bad lies nearest to some quantiles. One that probably cannot be
-// tested must lie nearer.
+// Nearest lists the open and usable commits whose probability to be bad lies nearest to some quantiles, each commit
+// once. One that probably cannot be tested must lie nearer to be picked.
 func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices) []int {
 	type choice struct {
 		worth float64
@@ -127,7 +130,8 @@ func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 	return out
 }
 
-// Likeliest lists the likeliest commits that together reach the share p of all weights, oldest first.
+// Likeliest lists the likeliest commits that together reach the share p of all weights, oldest first. Of several equal
+// ones at the limit the oldest are taken.
 func Likeliest(weights []float64, p float64) (out []bisect.Suspect) {
 	total := 0.0
 	for _, w := range weights {
@@ -171,7 +175,7 @@ func Likeliest(weights []float64, p float64) (out []bisect.Suspect) {
 	return out
 }
 
-// Parted reports that one of n commits is usable and reaches some, but not all of the members of a set.
+// Parted reports whether one of n commits is usable and reaches some of the members of a set but not all.
 func Parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
 	if len(members) < 2 {
 		return false
@@ -188,7 +192,7 @@ func Parted(g *bisect.Graph, n int, members []int, usable func(int) bool) bool {
 	return false
 }
 
-// BinaryEntropy is what is not known about an event of probability p, in nats.
+// BinaryEntropy is the entropy of an event of probability p, in nats.
 func BinaryEntropy(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
@@ -196,11 +200,12 @@ func BinaryEntropy(p float64) float64 {
 	return -p*math.Log(p) - (1-p)*math.Log(1-p)
 }
 
-// Entropy is what is not known about the culprit, in nats, given the probability of each hypothesis.
+// Entropy is the entropy of the culprit, in nats, given the probability of each hypothesis. It is fast where
+// neighbours have equal weights, as the members of a set do.
 func Entropy(weights []float64) (h float64) {
 	last, part := 0.0, 0.0
 	for _, w := range weights {
-		if w != last { // members of a set have one weight
+		if w != last {
 			if last, part = w, 0; w > 0 {
 				part = w * math.Log(w)
 			}

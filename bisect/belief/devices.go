@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	clockSpread = 0.01 // of a clock after the launches, from which on a search warns
-	fewClocks   = 12   // launches without which nothing is said of a clock
+	clockSpread = 0.01 // relative spread of a clock from which a search warns (judge.md 3, "Environment check")
+	fewClocks   = 12   // launches; below, nothing is said of a clock
 )
 
-// DeviceLog is what the launches tell of the machine besides their times.
+// DeviceLog is what the launches tell of the machine besides their times. The zero value has seen none.
 type DeviceLog struct {
 	launches, throttled, shared, stalled int
 	clocks                               map[string][]float64 // of the devices, after each launch, MHz
@@ -43,8 +43,8 @@ func (s *DeviceLog) Note(o bisect.Outcome) {
 	}
 }
 
-// spread is the largest relative spread of the clock of a device, from the tenth to the ninetieth
-// percentile. A device that was found idle after a launch says nothing of the launch.
+// spread is the largest relative spread of the clock of a device, from the 10th to the 90th percentile. A device whose
+// clock was below half of its highest had gone idle after the launch, which says nothing about the launch.
 func (s *DeviceLog) spread() float64 {
 	most := 0.0
 	for _, v := range s.clocks {
@@ -57,7 +57,7 @@ func (s *DeviceLog) spread() float64 {
 	return most
 }
 
-// Warnings puts what was read off the devices into words.
+// Warnings says what is wrong with the machine and what to do: whatever happened in more than one launch of twenty.
 func (s *DeviceLog) Warnings() []string {
 	var out []string
 	add := func(n int, what, hint string) {

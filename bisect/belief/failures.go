@@ -7,9 +7,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Failures is what launches that fail or pass say about which commit is to blame, when a bad commit
-// fails always or at some rate and a good one at a lower one, as a rule hardly ever. Both rates are unknown and
-// integrated out; see rates.go. It does not depend on the order of the launches.
+// Failures is what launches that fail or pass say about which commit is to blame. A bad commit fails always, or at some
+// rate; a good one fails at a lower rate, as a rule hardly ever. Both rates are unknown and integrated out (rates.go).
+// The order of the launches does not matter.
 //
 // Plain bisection is what it does by itself: while nothing contradicts it, one launch all but settles a commit, and the
 // best launch is that of the midpoint.
@@ -29,8 +29,8 @@ type Failures struct {
 	ahead   forecast       // the last one; the next takes its place in memory
 }
 
-// NewFailures begins without a launch. A prior of 0 clears a commit; certain says that the complaint comes always or
-// never, as that of a build does.
+// NewFailures begins without a launch. prior holds relative weights; 0 clears a commit. certain says that the
+// complaint comes always or never, as that of a build does.
 func NewFailures(commits []bisect.Commit, prior []float64, certain bool) *Failures {
 	e := &Failures{commits: commits, graph: bisect.NewGraph(commits), prior: prior, kind: ofRuns, by: make([]Tally, len(commits)), bad: make([]Tally, len(commits)), reach: map[int][]bool{}}
 	if certain {
@@ -64,7 +64,7 @@ func (e *Failures) Bad(i int) (p float64) {
 	return p
 }
 
-// Reaches reports that commit i, which has been launched, is commit k or descends from it.
+// Reaches reports whether commit i, which must have been launched, is commit k or descends from it.
 func (e *Failures) Reaches(i, k int) bool { return e.reach[i][k] }
 
 // Weights returns the probability of each commit to be the culprit.
@@ -74,7 +74,7 @@ func (e *Failures) Weights() []float64 { return e.Posterior().Weight }
 // oldest first.
 func (e *Failures) Credible(p float64) []bisect.Suspect { return Likeliest(e.Posterior().Weight, p) }
 
-// Add takes in one launch; that of an index below 0 is good whoever is to blame.
+// Add takes in one launch. One of the good end (an index below 0) is good whoever is to blame.
 func (e *Failures) Add(l Launch) {
 	t := Tally{Passes: 1}
 	if l.Failed {
@@ -101,10 +101,10 @@ func (e *Failures) Add(l Launch) {
 	}
 }
 
-// Decided returns the likeliest commit, or the set that no usable commit can separate it from. Once a launch shows that
-// the complaint is intermittent, or that good commits fail too, a sceptic must agree as well; see doubtful. Where good
-// commits seem to fail often, he must be surer, since similar rates take many launches to distinguish; where they hardly can,
-// he may keep some doubt.
+// Decided returns the likeliest commit, or the set that no usable commit can separate it from. Once a launch shows
+// that the complaint is intermittent, or that good commits fail too, a sceptic must agree as well (doubtful). Where
+// good commits seem to fail often, he must be surer, since similar rates take many launches to tell apart; where they
+// hardly do, he may keep some doubt.
 func (e *Failures) Decided(delta float64, usable func(int) bool) (members []int, ok bool) {
 	b := e.Posterior()
 	k := b.Top()
@@ -134,11 +134,12 @@ func (b Posterior) of(members []int) (sum float64) {
 	return sum
 }
 
-// dearest is the most that a failure counts, in passes, while one launch settles a commit: a split more uneven than that
-// takes many commits, each of which has to be built.
+// dearest is the most that a failure costs, in passes, while one launch settles a commit. A more uneven split would
+// save seconds of launches but visit many commits, each of which has to be built.
 const dearest = 6
 
-// Next returns the launch that promises most information for its expected cost, to a sceptic where he has a say.
+// Next returns the launch that promises most information for its expected cost; where the sceptic has a say,
+// information to him.
 func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	b := e.doubting()
 	f := e.forecast(b)
@@ -175,15 +176,17 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	return a, ok
 }
 
-// By how many times more launches a search takes than the best of them would, and a proof than those of one parent.
+// How many times more launches a search takes than if each were as good as one in the middle of the suspects, and a
+// proof than one parent takes. TestBenchFailures compares launches foretold and made.
 const (
 	searching = 1.2
 	proving   = 2.0
 )
 
-// Expected estimates the launches until the answer is wrong with a chance of delta only. At the rates that are
-// likeliest, a search learns from each what one of a commit in the middle of the suspects tells, and a proof clears
-// the neighbours of the culprit as fast as launches tell good commits from bad ones.
+// Expected estimates the launches until the answer is wrong with a chance of delta at most. It takes the likeliest
+// rates p of bad and q of good commits. The search gains from each launch what one of a commit in the middle of the
+// suspects tells, h((p+q)/2) - (h(p)+h(q))/2; the proof clears the neighbours of the culprit at the divergence of q
+// from p.
 func (e *Failures) Expected(delta float64) float64 {
 	b := e.Posterior()
 	k := b.Top()
@@ -197,12 +200,13 @@ func (e *Failures) Expected(delta float64) float64 {
 	return searching*left/info + proving*max(0, doubt)/clear + 1
 }
 
-// Nearest lists the commits never launched that lie nearest to some quantiles of the posterior.
+// Nearest lists the usable commits never launched that lie nearest to some quantiles of the posterior.
 func (e *Failures) Nearest(quantiles []float64, p Prices) []int {
 	return Nearest(e.graph.Masses(e.Weights()), func(i int) bool { return e.by[i] == (Tally{}) }, quantiles, p)
 }
 
-// Posterior is what the evidence makes of every commit.
+// Posterior is what the launches make of every commit. Weights and Alike add up to 1. It stays as it is when launches
+// are added; its slices must not be written to.
 type Posterior struct {
 	Weight []float64 // probability of each commit to be the culprit
 	Alike  float64   // probability that the ends do not differ
@@ -212,8 +216,8 @@ type Posterior struct {
 	kind kind
 }
 
-// byTally calls do for every commit with what is the same for all of its launches of bad commits: there are few different
-// ones, and of makes it once for each.
+// byTally calls do for every commit k with of(bad[k]). There are few different tallies, and of is called once for
+// each.
 func byTally[T any](bad []Tally, of func(Tally) T, do func(k int, x T)) {
 	known := map[Tally]T{}
 	var last Tally
@@ -240,7 +244,8 @@ func (e *Failures) Posterior() Posterior {
 	return *e.last
 }
 
-// doubting weighs them as a sceptic does once a launch contradicts that the complaint comes always, and only then.
+// doubting is the posterior of the sceptic once a launch contradicts that the complaint comes always and only in bad
+// commits; until then the ordinary one.
 func (e *Failures) doubting() Posterior {
 	if e.doubted == nil {
 		b := e.Posterior()
@@ -252,11 +257,12 @@ func (e *Failures) doubting() Posterior {
 	return *e.doubted
 }
 
-// Doubt is what a sceptic holds against the claim that the culprit is in a set. He takes it for as likely as not that the
-// complaint comes sometimes only, even if every launch of a bad commit so far has shown it.
+// Doubt is the probability that a sceptic leaves to the culprit not being in a set. He holds it for as likely as not
+// that the complaint comes only sometimes, even if every launch of a bad commit so far has shown it.
 func (e *Failures) Doubt(members []int) float64 { return 1 - e.posterior(doubtful).of(members) }
 
-// posterior weighs them as those of a kind of complaint.
+// posterior weighs all launches under the priors of a kind of complaint, by Bayes' rule: prior times the likelihood of
+// the launches of bad and of good commits that a culprit implies.
 func (e *Failures) posterior(of kind) Posterior {
 	b := Posterior{kind: of, Weight: make([]float64, len(e.commits)), Bad: e.bad, All: e.all}
 	alike := logAlike(e.all)
@@ -292,21 +298,22 @@ func (b Posterior) Top() (k int) {
 	return k
 }
 
-// Rate is how often a launch of a bad commit fails if commit k is the culprit.
+// Rate is the probability that the next launch of a bad commit fails, if commit k is the culprit; at most 0.99, or
+// what the kind holds for certain.
 func (b Posterior) Rate(k int) float64 {
 	bad, good := b.Bad[k], b.All.Minus(b.Bad[k])
 	return min(max(0.99, b.kind.always), failNext(func(t Tally) float64 { return b.kind.logMixed(t, good) }, bad))
 }
 
-// SpeaksBad is how much likelier the launches of a commit that does not reach commit k are if it is bad
-// than if it is good, as a logarithm, when k is the culprit of all others.
+// SpeaksBad is the log-likelihood ratio, bad over good, of the launches of a commit that does not reach commit k, when
+// k is the culprit for all others.
 func (b Posterior) SpeaksBad(k int, runs Tally) float64 {
 	bad := b.Bad[k]
 	good := b.All.Minus(bad).Minus(runs)
 	return b.kind.logMixed(bad.Plus(runs), good) - b.kind.logMixed(bad, good.Plus(runs))
 }
 
-// Peers lists the suspects that no launch so far tells from commit k.
+// Peers lists the suspects that no launch so far tells from commit k, itself included, oldest first.
 func (e *Failures) Peers(k int) []int {
 	var out []int
 	reach := make([][]bool, len(e.tested))
@@ -321,12 +328,13 @@ func (e *Failures) Peers(k int) []int {
 	return out
 }
 
-// Parted reports that some commit that can be launched would tell the members of a set apart.
+// Parted reports whether some commit that can be launched would tell the members of a set apart.
 func (e *Failures) Parted(members []int, usable func(int) bool) bool {
 	return Parted(e.graph, len(e.commits), members, usable)
 }
 
-// forecast is what the next launch of each commit would show and tell.
+// forecast is what the next launch of each commit would show and tell. It holds sums over all hypotheses for a commit
+// that is good, and what is to be added for each commit.
 type forecast struct {
 	fail, known float64   // of the good end: see of
 	more, moreH []float64 // by how much those of each commit exceed them

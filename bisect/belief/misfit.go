@@ -10,11 +10,13 @@ type Misfit struct {
 	P     float64 // probability of so much by chance, all commits looked at: a posterior predictive check
 }
 
-// Misfits reports launches that would almost never come about by chance.
+// Misfits reports launches that would hardly ever come about by chance (belief.md: below 0.001 the model does not
+// fit).
 func (m Misfit) Misfits() bool { return m.P < 0.001 }
 
-// Misfit says which commit failed or passed in a way that the rates of commit k's answer explain least: the exact test
-// of Fisher of its launches against those of all the others that are bad, or good, by that answer.
+// Misfit says which commit failed or passed in a way that is least explained if commit k is the culprit. Its launches
+// are compared with those of all others that are bad, or good, by that answer, by Fisher's exact test; P is corrected
+// for the number of commits (Bonferroni).
 func (e *Failures) Misfit(k int) Misfit {
 	worst := Misfit{P: 1}
 	bad := e.Posterior().Bad[k]

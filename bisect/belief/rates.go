@@ -2,8 +2,8 @@ package belief
 
 import "math"
 
-// What is assumed about how often launches fail before any was seen (judge.md 7, belief.md "failures").
-// Rates have Beta priors, so that they are integrated out in closed form.
+// What is assumed about how often launches fail before any was seen (judge.md 7; belief.md, "Three likelihoods"). Rates
+// have Beta priors, so that they are integrated out in closed form: Beta(a+fails, b+passes) / Beta(a, b).
 const (
 	badFails    = 2.0  // with badPasses: the Beta distribution of the rate of bad commits that fail sometimes;
 	badPasses   = 1.0  // one that hardly ever fails would not have been noticed
@@ -13,7 +13,7 @@ const (
 	noisyPasses = 3.0  // which is below that of bad ones
 )
 
-// kind is what is assumed of a kind of complaint.
+// kind is what is assumed of a kind of complaint, as probabilities.
 type kind struct {
 	alike     float64 // chance that the ends do not differ, although the bad one has failed
 	always    float64 // chance that it shows in every launch of a bad commit
@@ -32,14 +32,16 @@ var (
 // Tally counts launches by how they ended.
 type Tally struct{ Fails, Passes int }
 
+// Plus counts the launches of both.
 func (t Tally) Plus(u Tally) Tally { return Tally{t.Fails + u.Fails, t.Passes + u.Passes} }
 
+// Minus takes off launches that t includes.
 func (t Tally) Minus(u Tally) Tally { return Tally{t.Fails - u.Fails, t.Passes - u.Passes} }
 
+// Launches is how many there are.
 func (t Tally) Launches() int { return t.Fails + t.Passes }
 
-// LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which
-// little is known.
+// LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which little is known.
 func LogBad(t Tally) float64 {
 	some := math.Log(1-ofRuns.always) + LogRate(t)
 	if t.Passes > 0 {
@@ -48,12 +50,13 @@ func LogBad(t Tally) float64 {
 	return LogSum([]float64{math.Log(ofRuns.always), some})
 }
 
-// LogRate is the same for a complaint that is known to show only sometimes.
+// LogRate is LogBad for a complaint that is known to show only sometimes.
 func LogRate(t Tally) float64 {
 	return logBeta(badFails+float64(t.Fails), badPasses+float64(t.Passes)) - logBeta(badFails, badPasses)
 }
 
-// logMixed is the log-likelihood of launches of bad commits and of good ones, which fail at two rates.
+// logMixed is the log-likelihood of launches of bad and of good commits together, over all that the kind allows: bad
+// ones fail always or at a rate; good ones hardly ever, or often but less often than bad ones.
 func (k kind) logMixed(bad, good Tally) float64 {
 	quiet, loud := LogGood(good), logNoisy(good)
 	above := logExceeds(bad, good) - exceedsAtFirst
@@ -78,8 +81,8 @@ func logNoisy(t Tally) float64 {
 	return logBeta(noisyFails+float64(t.Fails), noisyPasses+float64(t.Passes)) - logBeta(noisyFails, noisyPasses)
 }
 
-// logExceeds is the logarithm of the chance that bad commits fail at a higher rate than good ones that
-// fail often, given launches of both: the sum over the failures of the bad ones is exact.
+// logExceeds is the logarithm of the probability that bad commits fail at a higher rate than good ones that fail
+// often, given launches of both. badFails being whole, P(X > Y) of two Beta variables is a finite sum, which is exact.
 func logExceeds(bad, good Tally) float64 {
 	a, b := noisyFails+float64(good.Fails), noisyPasses+float64(good.Passes)
 	n, d := int(badFails)+bad.Fails, badPasses+float64(bad.Passes)

@@ -6,7 +6,7 @@
 // among the looks taken and, by Holm's method, among the numbers compared. The tests and intervals stand on
 // their own as functions: [MannWhitney], [SignedRank], [RatioOfMedians], [Describe].
 //
-// The package knows nothing of histories and of who is to blame.
+// The package must not know about histories: it compares two candidates and blames neither.
 package compare
 
 import (
@@ -34,15 +34,15 @@ const (
 	Accepted Answer = "accepted" // of one number: worse, as is known and let pass
 )
 
-// Experiment sets candidate B against candidate A: launches of both in pairs, A B, B A and so on, until for
-// every number that they give it is clear whether B is worse, better or neither. What is
-// said holds however often one has looked and however many numbers there are.
+// Experiment sets candidate B against candidate A by launches in pairs, A B, B A and so on, until it is clear for
+// every number that they give whether B is worse, better or neither. The answer holds with the error asked for however
+// often one has looked and however many numbers there are.
 //
-// Launches of A have the purpose of a good end and those of B that of a bad one, so that A and B may be
-// the same candidate. A Sampler that remembers leads a comparison to where it was.
+// Launches of A have the purpose of a good end and those of B that of a bad one, so that A and B may be the same
+// candidate. A Sampler that remembers its outcomes resumes a comparison.
 //
-// Where B has failed more often than A, launches go on after the numbers have their answers, until it is
-// clear whether that is chance; a B that fails and an A that does not are never called alike.
+// Where B has failed more often than A, launches go on after the numbers have their answers, until it is clear whether
+// that is chance; if B fails and A does not, they are never called alike.
 type Experiment struct {
 	A, B    bisect.Candidate
 	Names   [2]string // of A and B in what is said of them; "A" and "B" where empty
@@ -77,7 +77,7 @@ type Sofar struct {
 // MinPairs are needed before anything is said of a difference.
 const MinPairs = 5
 
-// Result is what a comparison showed.
+// Result is what a comparison showed. After an error it holds what was known until then.
 type Result struct {
 	Answer    Answer
 	ByClass   bool   // the answer rests on how launches ended, not on a number
@@ -130,7 +130,7 @@ type paired struct {
 }
 
 // Run compares. An error is machine trouble, an interruption or, as an [*UnknownMetricError] or
-// [*metric.DirectionError], a request that cannot be met; the comparison then holds what was known until then.
+// [*metric.DirectionError], a request that cannot be met.
 func (c *Experiment) Run(ctx context.Context) (Result, error) {
 	r := &run{Experiment: c, ctx: ctx, want: c.criteria(), names: c.Names}
 	if r.names == [2]string{} {
@@ -142,7 +142,8 @@ func (c *Experiment) Run(ctx context.Context) (Result, error) {
 	return r.c, err
 }
 
-// all launches pair after pair until there is an answer or no more may be launched.
+// all launches pair after pair until there is an answer or no more may be launched. How launches end is looked at
+// before any number: a side that never ends well has none.
 func (r *run) all() error {
 	for n := 1; ; n++ {
 		if err := r.pair(n); err != nil {
@@ -171,7 +172,8 @@ func (r *run) all() error {
 	}
 }
 
-// pair launches both sides, in turning order.
+// pair makes the nth pair, from 1. Each second pair is launched the other way round, so that a steady drift favours
+// neither side. If the budget cuts off its second launch, the first one still counts by itself.
 func (r *run) pair(n int) error {
 	for k := range 2 {
 		side := k
@@ -206,7 +208,7 @@ func (r *run) pair(n int) error {
 	return nil
 }
 
-// Note counts a launch, and reports whether its numbers count.
+// Note counts a launch and reports whether its numbers count.
 func (s *Side) Note(o bisect.Outcome) bool {
 	s.Launches++
 	if len(o.Cold) > 0 {
@@ -231,7 +233,7 @@ func (s *Side) Note(o bisect.Outcome) bool {
 	return false
 }
 
-// leave counts one more launch with a reason.
+// leave counts one more launch for a reason.
 func leave(all []LeftOut, why string) []LeftOut {
 	for i := range all {
 		if all[i].Why == why {
@@ -242,7 +244,7 @@ func leave(all []LeftOut, why string) []LeftOut {
 	return append(all, LeftOut{why, 1})
 }
 
-// spread gives every contrast its part of a launch.
+// spread hands a launch to every contrast.
 func (r *run) spread(l paired) {
 	p := metric.NewParts(l.o)
 	for _, c := range r.contrasts {
@@ -262,7 +264,10 @@ func complete(kept []paired) int {
 	return n
 }
 
-// choose finds what both sides give numbers of, once both have ended well.
+// choose makes the contrasts of a comparison: the numbers that both sides give, by the first launch of each side that
+// ended well. Until there is one of each it does nothing. What later launches leave out or add changes nothing. An
+// error says that no number can be compared; with Every, which must answer for each number of A, contrasts is empty
+// instead.
 func (r *run) choose() error {
 	if r.contrasts != nil || r.c.Sides[0].Counted == 0 || r.c.Sides[1].Counted == 0 {
 		return nil
@@ -335,7 +340,8 @@ func names(ms []metric.Metric, o bisect.Outcome) bool {
 	})
 }
 
-// judge answers for every contrast as far as that is possible, and for all of them together.
+// judge answers for every contrast as far as that is possible, and for all of them together. Holm's correction needs
+// the doubts of all contrasts at once.
 func (r *run) judge() {
 	doubts := make([]float64, len(r.contrasts))
 	for i, c := range r.contrasts {
@@ -362,7 +368,7 @@ func (r *run) describe() []Contrast {
 	return append(out, r.missing()...)
 }
 
-// UnknownMetricError says that launches give no value of what was asked for.
+// UnknownMetricError says that the launches give no value of what was asked for that both sides can be compared by.
 type UnknownMetricError struct {
 	Wanted string
 	Sent   []string // what they do give
@@ -381,7 +387,7 @@ func (e *UnknownMetricError) Error() string {
 	return s + fmt.Sprintf("\nhint: choose one of %s with --metric", strings.Join(e.Sent, ", "))
 }
 
-// done reports that there is an answer, or that no more may be launched.
+// done reports whether there is an answer after n pairs, or no more may be launched.
 func (r *run) done(n int) bool {
 	pairs := complete(r.kept)
 	r.c.Pairs = pairs
@@ -401,7 +407,8 @@ func (r *run) done(n int) bool {
 	return n >= metric.MaxPairs || pairs >= MinPairs && r.c.Answer != Open && r.enough(n)
 }
 
-// enough reports that no number need be waited for any more.
+// enough reports whether the numbers that are still open need not be waited for. With Every, they have as many pairs
+// again as the first regression took.
 func (r *run) enough(n int) bool {
 	if !r.Every || r.c.Answer != Worse {
 		return true

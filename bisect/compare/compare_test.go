@@ -107,7 +107,7 @@ func TestCompareStories(t *testing.T) {
 			}
 			return times(rng, b, 1)
 		}},
-		{name: "both fail", answer: compare.Open, class: bisect.Wrong, why: "both fail alike", show: func(*rand.Rand, bool, int) bisect.Outcome {
+		{name: "both fail", answer: compare.Open, class: bisect.Wrong, why: "both fail in the same way", show: func(*rand.Rand, bool, int) bisect.Outcome {
 			return failed(bisect.Wrong, "check", "sum")
 		}},
 		{name: "B skips", answer: compare.Open, class: bisect.Skip, why: "B cannot be tested", show: func(rng *rand.Rand, b bool, _ int) bisect.Outcome {

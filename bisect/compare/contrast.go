@@ -29,13 +29,14 @@ type Contrast struct {
 	Was      string // the number's name in A, "stack of f<16>", where the kernel has another one in B
 }
 
-// About reports that a contrast is about what launches call by a name: kernels of one function are taken for one
-// another, as their template arguments change.
+// About reports whether a contrast is about the metric and case that launches call by these names. Kernels of one
+// function count as the same, as their template arguments change.
 func (k Contrast) About(name, one string) bool {
 	return k.Metric.Name == name && (k.All || k.Case == one || k.Metric.Exact && metric.Family(k.Case) == metric.Family(one))
 }
 
-// contrast collects the launches of a Contrast.
+// contrast collects the launches of a Contrast. Levels are logarithms and larger is worse, whatever the direction of
+// the metric; index 0 is A and 1 is B.
 type contrast struct {
 	channel metric.Channel
 	unit    string
@@ -50,7 +51,7 @@ func newContrast(c metric.Channel, o bisect.Outcome) *contrast {
 	return &contrast{channel: c, unit: c.Unit(o), cases: metric.Cases(c.Metric, o), answer: Open}
 }
 
-// add takes in one launch.
+// add takes in one launch. A mean over all cases is left out where a launch lacks one of the cases.
 func (c *contrast) add(l paired) {
 	y, ok := c.channel.Level(l.o)
 	if !ok || c.channel.All && len(metric.Cases(c.channel.Metric, l.o)) != len(c.cases) {
@@ -67,7 +68,7 @@ func (c *contrast) add(l paired) {
 	c.last = l
 }
 
-// caseName is the one case that the numbers are of, "" where there are several or none.
+// caseName is the case that the numbers are of; "" where they are of several or there are no cases.
 func (c *contrast) caseName() string {
 	if c.channel.All && len(c.cases) == 1 {
 		return c.cases[0]
@@ -75,7 +76,7 @@ func (c *contrast) caseName() string {
 	return c.channel.Case
 }
 
-// steps are the differences of the pairs, B above A.
+// steps are the differences of the pairs, logarithms of B over A.
 func (c *contrast) steps() []float64 {
 	out := make([]float64, len(c.pairs))
 	for i, p := range c.pairs {
@@ -84,14 +85,14 @@ func (c *contrast) steps() []float64 {
 	return out
 }
 
-// The error that a comparison may make is shared between two rank tests. That of Mann and Whitney needs few
-// launches; Wilcoxon's takes the pairs for what they are, and so does not mind a machine that drifts.
+// How the error that a comparison may make is shared between its two rank tests. Mann and Whitney's needs few launches;
+// Wilcoxon's goes by the differences within pairs, and so does not mind a machine that drifts.
 const (
 	shareSum  = 0.8
 	sharePair = 0.2
 )
 
-// looks is by how much a chance grows when one looks after every pair, up to 120, and stops at will.
+// looks is by how much the chance of an error grows when one looks after every pair, up to 120, and stops at will.
 // TestCompareHolds measures it.
 const looks = 12
 
@@ -119,7 +120,8 @@ func (c *Experiment) criteria() criteria {
 	return w
 }
 
-// doubt is the chance of a difference as clear as this one without a cause.
+// doubt is the chance of a difference as clear as this one without a cause, where often is criteria.looks. It is
+// Bonferroni's bound over the two tests, weighted by their shares.
 func (c *contrast) doubt(often float64) float64 {
 	return min(1, often*min(MannWhitney(c.levels[0], c.levels[1])/shareSum, SignedRank(c.steps())/sharePair))
 }
@@ -141,7 +143,8 @@ func (c *contrast) bound(e float64) Interval {
 	return out
 }
 
-// judge answers by the step where that is clear and worth it, else by whether what is looked for can be ruled out.
+// judge answers by the step where that is clear and large enough, else by whether a step as large as is looked for can
+// be ruled out. doubt is that of Holm's correction.
 func (c *contrast) judge(doubt float64, w criteria) {
 	c.answer = Open
 	if len(c.pairs) < MinPairs {
@@ -162,7 +165,7 @@ func (c *contrast) judge(doubt float64, w criteria) {
 	}
 }
 
-// hopeless reports that what is open would still be open after all pairs that may be made, by far: an
+// hopeless reports whether all that is open would still be open, by far, after all the pairs that may be made: an
 // interval narrows with the square root of their number.
 func hopeless(all []*contrast, w criteria) bool {
 	const first, far = 30, 2.5
@@ -219,8 +222,8 @@ func (c *contrast) describe(n int, w criteria) Contrast {
 		x.Ratio = RatioOfMedians(each[0], each[1], false, w.seed)
 	}
 	x.Bound = ratioOf(c.channel, c.bound(w.allowed/w.looks))
-	alone := w.allowed / w.looks / float64(n) // a number alone must be as clear as that
-	wide, z := c.bound(alone), math.Sqrt2*math.Erfcinv(alone)
+	alone := w.allowed / w.looks / float64(n)                 // a number alone must be as clear as that
+	wide, z := c.bound(alone), math.Sqrt2*math.Erfcinv(alone) // half an interval is z standard errors
 	x.Smallest = math.Expm1((wide.High - wide.Low) / 2 * (1 + power/z))
 	return x
 }
@@ -228,7 +231,7 @@ func (c *contrast) describe(n int, w criteria) Contrast {
 // power is the quantile of the normal at 80 %.
 const power = 0.8416
 
-// ratioOf turns an interval of steps into one of ratios of the metric itself.
+// ratioOf turns an interval of steps, where larger is worse, into one of ratios of the metric itself.
 func ratioOf(c metric.Channel, s Interval) Interval {
 	if c.Metric.Higher {
 		s = Interval{-s.Value, -s.High, -s.Low}

@@ -13,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Summary says what the launches of one candidate gave, in the unit of the metric: one number a launch. What too few
-// launches cannot tell is unknown. Its JSON is part of the documents of package report.
+// Summary says what the launches of one candidate gave, one number a launch, in the unit of the metric. What too few
+// launches cannot tell is unknown (bisect.Unknown). Its JSON is part of the documents of package report.
 type Summary struct {
 	N      int           `json:"n"`
 	Median bisect.Number `json:"median"`
@@ -62,7 +62,8 @@ func sample(values []float64) *benchmath.Sample {
 	return benchmath.NewSample(slices.Clone(values), &t)
 }
 
-// holm corrects the p of several tests for their number, each in its place (Holm 1979, the step-down method).
+// holm corrects the p of several tests for their number, each in its place (Holm 1979, the step-down method). The
+// results keep the order of the p.
 func holm(ps []float64) []float64 {
 	order := make([]int, len(ps))
 	for i := range order {

@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// missing are the numbers that A gives and that cannot be compared because B does not give them, where an
-// answer for each number is asked for: a case that is gone is no case that is well.
+// missing lists the numbers that A gives and B does not, where Every asks for an answer for each number: a case that
+// is gone is not a case that is well.
 func (r *run) missing() []Contrast {
 	if !r.Every || r.contrasts == nil {
 		return nil
@@ -35,7 +35,7 @@ func (r *run) missing() []Contrast {
 	return out
 }
 
-// compared are the cases of which there is a contrast, alone or as the only one.
+// compared are the cases of a metric for which there is a contrast, by itself or as the only case.
 func compared(contrasts []*contrast, m metric.Metric) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range contrasts {
@@ -91,7 +91,8 @@ func (r *run) lacking(c metric.Channel) Contrast {
 	return x
 }
 
-// complain keeps numbers that B does not give from being let pass with the others.
+// complain makes sure that numbers which B does not give are not let pass with the others: the answer is open unless
+// it is worse already.
 func (r *run) complain() {
 	gone := r.missing()
 	if len(gone)+len(r.contrasts) == 0 && r.contrasts != nil {

@@ -16,7 +16,8 @@ func signedRank(n int, p float64) int {
 	return atMost(rankSums(ranks), p)
 }
 
-// rankSums are the chances of every sum of those ranks whose differences are positive.
+// rankSums are the probabilities of every sum of the ranks of positive differences, by the sum, if each difference is
+// as likely positive as negative.
 func rankSums(ranks []int) []float64 {
 	most := 0
 	for _, r := range ranks {
@@ -35,7 +36,7 @@ func rankSums(ranks []int) []float64 {
 	return chance
 }
 
-// atMost is the largest k such that the chances up to k add up to p or less; -1 when there is none.
+// atMost is the largest k such that the probabilities up to k add up to p or less; -1 where there is none.
 func atMost(chance []float64, p float64) int {
 	sum := 0.0
 	for k, c := range chance {
@@ -102,8 +103,8 @@ func MannWhitney(a, b []float64) float64 {
 	return normalRankSum(groups, len(a), len(b), u)
 }
 
-// tied counts how many values of both sides are equal, from the least to the greatest, and twice U: the pairs of
-// a value of a and a smaller one of b, equal ones as a half.
+// tied counts how many values of both sides together are equal, in ascending order, and twice U: U is the number of
+// pairs of a value of a and a smaller one of b, equal ones counting half, so that twice of it is whole.
 func tied(a, b []float64) (groups []int, u int) {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	below := 0 // values of b
@@ -130,8 +131,8 @@ func tied(a, b []float64) (groups []int, u int) {
 	return groups, u
 }
 
-// tiedRankSum counts the distribution of twice U out: it goes through the groups of equal values and shares each
-// out between the sides in every way.
+// tiedRankSum counts out the distribution of twice U where values are equal: it goes through the groups of equal
+// values and shares each one out between the sides in every way. It is two-sided, by the distance from the mean n·m.
 func tiedRankSum(groups []int, n, m, u int) float64 {
 	// chance[k][s]: that of what was shared out k went to a, with twice U at s
 	chance := make([][]float64, n+1)
@@ -164,7 +165,8 @@ func tiedRankSum(groups []int, n, m, u int) float64 {
 	return min(1, p)
 }
 
-// normalRankSum takes U for normal.
+// normalRankSum is the two-sided p if U is normal, with the variance for ties, nm/12 · (N+1 - Σ(t³-t)/(N(N-1))), and a
+// correction of a half for continuity.
 func normalRankSum(groups []int, n, m, u int) float64 {
 	size, all, ties := float64(n*m), float64(n+m), 0.0
 	for _, g := range groups {
@@ -198,8 +200,7 @@ func rankSumChances(n, m int) []float64 {
 	return ways
 }
 
-// rankSum is the largest k with P(U ≤ k) ≤ p, where U counts the pairs of a value of n and a smaller one of m,
-// none of them equal; -1 when there is none.
+// rankSum is the largest k with P(U ≤ k) ≤ p for sides of n and m values, none of them equal; -1 where there is none.
 func rankSum(n, m int, p float64) int {
 	switch {
 	case n == 0 || m == 0:

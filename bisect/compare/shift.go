@@ -8,11 +8,11 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// Interval is an estimate with the bounds of its 95 % interval; bounds that too few launches cannot
-// give are NaN.
+// Interval is an estimate with the bounds of an interval. Where too few launches give no bounds they are NaN, or
+// infinite in an interval that is made of steps (Contrast.Bound).
 type Interval struct{ Value, Low, High float64 }
 
-// averages are those of every two of x, and x itself, sorted.
+// averages are those of every two of x, each value with itself included, sorted: the Walsh averages.
 func averages(x []float64) []float64 {
 	var walsh []float64
 	for i := range x {
@@ -44,12 +44,13 @@ func within(sorted []float64, k int) (low, high float64) {
 	return sorted[k], sorted[len(sorted)-1-k]
 }
 
-// draws of a bootstrap.
+// draws is the number of resamples of a bootstrap.
 const draws = 2000
 
-// RatioOfMedians is the median of b over that of a. Its interval is that of the bootstrap over launches, since
-// launches are what scatters independently: paired says that a[i] and b[i] stood side by side in time, and
-// are drawn together. The same numbers and seed give the same interval.
+// RatioOfMedians is the median of b over that of a, with the 95 % interval of the percentile bootstrap (Efron 1979)
+// over launches, since launches are what scatters independently. paired says that a[i] and b[i] stood side by side in
+// time and are drawn together; they must then be of equal length. The same numbers and seed give the same interval;
+// its bounds are NaN below two values a side.
 func RatioOfMedians(a, b []float64, paired bool, seed uint64) Interval {
 	out := Interval{metric.Median(b) / metric.Median(a), math.NaN(), math.NaN()}
 	if len(a) < 2 || len(b) < 2 {

@@ -7,39 +7,41 @@ import (
 	"slices"
 )
 
-// looks are the numbers of rounds after which a suspected term may be decided. Each of them has its part
-// of the chance of an error.
+// looks are the numbers of rounds after which a suspected term may be decided. The chance of an error is shared evenly
+// among them.
 func looks() []int { return []int{3, 5, 8, 12} }
 
-// The fresh launches of a study are limited: by rounds, and by refuted terms, since launches that keep
-// refuting what others suggest fit no model of this kind.
+// Limits of the fresh launches of a study: rounds, and refuted terms. Launches that keep refuting what the others
+// suggest follow no model of this kind.
 const (
 	freshRounds  = 36
 	freshRefuted = 6
 )
 
-// usualFresh is how many fresh launches are expected while no term is suspected: for a flag and a pair
-// until the second look.
+// usualFresh is how many fresh launches the forecast expects while no term is suspected yet: about those of a flag and
+// a pair until the second look.
 const usualFresh = 30
 
-// suspicion is the posterior from which a term is worth fresh launches, even outside the best model.
+// suspicion is the posterior probability from which a term is worth fresh launches, even outside the best model.
 const suspicion = 0.2
 
-// trial is the confirmation of one term by fresh launches.
+// trial is the confirmation of one term by fresh launches. It is decided only at looks, and once decided it stays so.
 type trial struct {
 	corners []flagSet // configurations that tell it from its parts, all others off
 	rounds  int
 	verdict int // +1 confirmed, -1 refuted, 0 open
 }
 
-// confirmation decides by fresh launches which suspected terms are true.
+// confirmation decides by fresh launches which suspected terms are true. The launches of the screening cannot decide
+// that: the terms were picked from many because these launches favour them.
 type confirmation struct {
 	lab   *lab
 	fit   *fit               // of all launches so far
 	tests map[flagSet]*trial // of the terms that were suspected
 }
 
-// run launches what tells each suspect from its parts until all of the best model are confirmed.
+// run launches what tells each suspect from its parts, until no term of a likely model is undecided. A refuted term is
+// left out of all later models, which may bring up others.
 func (c *confirmation) run(ctx context.Context) error {
 	for n := 0; n < freshRounds && len(c.lab.runs) > 0 && len(c.refuted()) < freshRefuted; {
 		open := c.suspects()
@@ -98,7 +100,7 @@ func (c *confirmation) suspects() []flagSet {
 	return open
 }
 
-// next is the number of rounds until one of the open terms may be decided.
+// next is the number of rounds until the first of the open terms may be decided.
 func (c *confirmation) next(open []flagSet) int {
 	n := freshRounds
 	for _, t := range open {
@@ -108,8 +110,8 @@ func (c *confirmation) next(open []flagSet) int {
 	return n
 }
 
-// round launches the corners of all open terms once, and nothing and everything on, in random order; as
-// many rounds are still to come, this one included.
+// round launches the corners of all open terms, nothing on and everything on, once each in random order. rounds, for
+// the forecast, is how many are still to come, this one included.
 func (c *confirmation) round(ctx context.Context, open []flagSet, rounds int) error {
 	confs := []flagSet{c.lab.none(), c.lab.all()}
 	for _, t := range open {
@@ -133,8 +135,8 @@ func distinct(sets []flagSet) []flagSet {
 	return slices.Compact(sets)
 }
 
-// corners are the smallest valid configuration that has a term on, and the same with some or all of the
-// term's atoms off.
+// corners are the smallest valid configuration that has a term on, and those with some or all of its atoms off.
+// Together they tell the term from its parts: for a pair, the four corners of a 2×2 (sets.md 4d).
 func (c *confirmation) corners(t flagSet) []flagSet {
 	whole := c.smallestWith(t)
 	out := []flagSet{whole}
@@ -144,8 +146,7 @@ func (c *confirmation) corners(t flagSet) []flagSet {
 	return distinct(out)
 }
 
-// smallestWith is the term alone where that is valid; else a run that had it on, as small as there is,
-// and smaller still where that is valid.
+// smallestWith is the term alone where that is valid, else the smallest configuration known to have it on.
 func (c *confirmation) smallestWith(t flagSet) flagSet {
 	on := c.lab.valid(t)
 	for _, r := range c.lab.runs {
@@ -161,9 +162,9 @@ func (c *confirmation) smallestWith(t flagSet) flagSet {
 	return on
 }
 
-// decide looks at the fresh launches of a term alone, which were not made because of their outcome. All
-// launches together decide only where they are sure beyond any choice among the terms, and the fresh
-// ones cannot tell and do not contradict.
+// decide judges a term by its fresh launches alone, since these were not made because of their outcome. Only at the
+// last look may all launches decide instead: if their estimate is significant at a tenth of Bonferroni's level over
+// all terms, and the fresh one does not contradict it.
 func (c *confirmation) decide(t flagSet) {
 	x, fresh, all := c.tests[t], c.fresh(t), c.fit.joint(t)
 	reach := fresh.reach(min(0.05, 2.5*c.lab.study.Error) / float64(len(looks())))
@@ -171,7 +172,7 @@ func (c *confirmation) decide(t flagSet) {
 	apart := math.Abs(fresh.beta - all.beta)
 	sure := math.Abs(all.beta) > all.reach(c.lab.study.Error/float64(10*len(c.fit.terms)))
 	switch {
-	case math.IsNaN(fresh.beta): // no usable launches tell it from its parts
+	case math.IsNaN(fresh.beta): // no usable launch tells it from its parts, and none will
 		x.verdict = -1
 	case math.Abs(fresh.beta)+reach < math.Log1p(c.lab.study.Effect): // too small to matter
 		x.verdict = -1
@@ -182,8 +183,8 @@ func (c *confirmation) decide(t flagSet) {
 	}
 }
 
-// fresh fits a term, and all that varies with it, to the fresh launches. Where these vary much less
-// than the model leaves unexplained, it is the model that is wrong, and their own spread counts.
+// fresh fits a term, and all that varies with it, to the fresh launches. If these vary much less than the best model
+// leaves unexplained, the model is wrong rather than the launches noisy, and their own spread counts.
 func (c *confirmation) fresh(t flagSet) estimate {
 	var runs []launch
 	for _, r := range c.lab.runs {

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// baseEvery is how many runs of a design lie between two of the base configuration, which show what
-// the machine itself does meanwhile.
+// baseEvery is how many runs of a design lie between two of the base configuration, which show what the machine itself
+// does meanwhile (sets.md 4d).
 const baseEvery = 8
 
-// hadamard returns a square matrix of +1 and -1 whose rows, and columns, are orthogonal, with +1 along
-// its first row and column. It knows the orders that Sylvester's (1867) and Paley's (1933) constructions
-// reach, and doublings of these: up to 72 all multiples of 4 but 52. For others it returns nil.
+// hadamard returns a square matrix of +1 and -1 whose rows, and columns, are orthogonal, with +1 along its first row
+// and column; nil where it knows none. It knows the orders that the constructions of Sylvester (1867) and Paley (1933)
+// reach, and doublings of these: up to 72 all multiples of 4 but 52.
 func hadamard(n int) [][]int8 {
 	var h [][]int8
 	switch {
@@ -54,8 +54,8 @@ func sylvester(n int) [][]int8 {
 	return h
 }
 
-// conference is the bordered matrix of quadratic residues modulo a prime q: zero diagonal, orthogonal
-// rows, symmetric for q = 1 modulo 4 and skew for q = 3.
+// conference is the matrix of order q+1 from which both of Paley's constructions start: quadratic residues modulo a
+// prime q, bordered, with a zero diagonal and orthogonal rows. It is symmetric for q = 1 modulo 4 and skew for q = 3.
 func conference(q int) [][]int8 {
 	residue := make([]int8, q)
 	for i := range residue {
@@ -104,7 +104,8 @@ func kronecker(a, b [][]int8) [][]int8 {
 	return h
 }
 
-// normalise makes the first row and column all ones. That keeps the columns orthogonal, and leaves one for the constant.
+// normalise makes the first row and column all ones. That keeps the columns orthogonal, and leaves one for the
+// constant.
 func normalise(h [][]int8) {
 	for j, first := range h[0] {
 		for i := range h {
@@ -149,10 +150,10 @@ func (r signs) on(n int) (x flagSet) {
 	return x
 }
 
-// twoLevel is a design for n atoms of size rows, doubled by its mirror image where fold says so: a
-// mirror image frees the contrasts of single atoms from those of pairs. Up to 4 atoms in up to 16 rows
-// have every combination. Which column serves which atom is drawn anew each time, so that two designs
-// confuse different things.
+// twoLevel is a design for n atoms of size rows, a known order of hadamard above n. With fold each row is followed by
+// its mirror image, which frees the contrasts of single atoms from those of pairs. Up to 4 atoms in up to 16 rows get
+// every combination. Which column serves which atom is drawn anew each time, so that two designs confuse different
+// terms.
 func twoLevel(n, size int, fold bool, rng *rand.Rand) []signs {
 	h := hadamard(size)
 	cols := rng.Perm(size - 1)

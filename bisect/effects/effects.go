@@ -2,9 +2,13 @@
 // two-level design screens all of them at once, a search over models picks the few terms (flags, pairs, and
 // threes of the strongest) that explain the launches, and fresh launches with all else off confirm each.
 //
-// A [Search] makes the study and a [Ranking] is its answer. Inside, a lab makes launches, a fit is what they
-// say, and a confirmation decides what of it is true. The package knows flags by name and launches by the
-// logarithm of one number; it knows nothing about how a flag is set or what the metric is.
+// A [Search] makes the study and a [Ranking] is its answer. Inside, a lab makes launches, a fit is what they say, and a
+// confirmation decides what of it is true. The method is that of sets.md 4d. The package knows flags by name and
+// launches by the logarithm of one number; it must not know how a flag is set or what the metric is.
+//
+// The model is y = c + Σ β_t·[all flags of t are on] + drift + noise, with y = ln(metric): effects multiply, and a
+// term t of several flags is what they do beyond their parts. A set of flags is a flagSet, bit i for the flag
+// Atoms[i].
 package effects
 
 import (
@@ -15,7 +19,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Search is a study of flags. Atoms and Run are needed; the zero value of all else will do.
+// Search is a study of flags. Atoms and Run must be set; all else may be left at its zero value.
 type Search struct {
 	Atoms []string // names, 64 at most
 
@@ -24,7 +28,7 @@ type Search struct {
 	Run func(ctx context.Context, on []bool, nth int) (level float64, usable bool, why string, err error)
 
 	Valid  func(on []bool) []bool // the nearest valid configuration; nil: all are valid. It may change its argument
-	Spent  func() bool            // no launch is made once it is true, or Run returned [bisect.ErrSpent]; nil: never
+	Spent  func() bool            // no launch is made after it returned true, or Run [bisect.ErrSpent]; nil: never
 	Higher bool                   // larger is better
 
 	Runs   int     // launches for screening at most, those of the base configuration apart; 0: what Effect asks for, up to three designs
@@ -36,8 +40,8 @@ type Search struct {
 	OnLaunch func(made int, left float64)
 }
 
-// Effect is what one flag, or several that are on together, do to the metric, beyond what parts of them
-// do alone.
+// Effect is what one flag, or several that are on together, do to the metric, beyond what parts of them do alone. The
+// effects of a configuration multiply.
 type Effect struct {
 	Terms []string
 	Ratio float64 // on over off
@@ -58,8 +62,9 @@ type Ranking struct {
 	Warnings []string
 }
 
-// Find makes the study. A budget that is used up is part of the answer; an error is one of Run, or says that
-// the study cannot begin.
+// Find makes the study. A budget that is used up is part of the answer (Complete is false); an error is one of Run, or
+// says that the study cannot begin: no flags, more than 64, or too few Runs for them. The same seed and launches give
+// the same answer.
 func (e Search) Find(ctx context.Context) (Ranking, error) {
 	l, err := newLab(e)
 	if err != nil {
@@ -76,10 +81,10 @@ func (e Search) Find(ctx context.Context) (Ranking, error) {
 	return result{l, c.fit, c}.ranking(), nil
 }
 
-// Best is the assignment that the confirmed effects predict to be best, in the order of names: what gains
-// is on, what costs is off, and of what costs only together as little is off as must be. What makes no
-// difference stays on. The nearest valid assignment counts in the place of one that is not; nil stands for
-// none of them being invalid.
+// Best is the assignment, in the order of names, that the confirmed effects predict to be best: what gains is on, what
+// costs is off, and of what costs only together as little is off as possible. What makes no difference stays on. valid
+// maps an assignment to the nearest valid one, as Search.Valid does; nil: all are valid. It tries every combination of
+// the first 16 flags that have an effect.
 func (r Ranking) Best(names []string, valid func(on []bool) []bool) []bool {
 	const most = 16 // flags tried on and off
 	var matter []int
@@ -113,7 +118,7 @@ func (r Ranking) Best(names []string, valid func(on []bool) []bool) []bool {
 	return best
 }
 
-// predict is the logarithm of what the effects make of an assignment, less being better.
+// predict is the logarithm of what the effects make of an assignment; smaller is better.
 func (r Ranking) predict(names []string, on []bool) float64 {
 	sum := 0.0
 	for _, e := range r.Effects {

@@ -24,17 +24,17 @@ type launch struct {
 	weight float64 // below 1 where something disturbed it
 }
 
-// noise is what launches vary by: independently, and by a drift that is autoregressive.
+// noise is what launches vary by: each independently, and all by a drift, an Ornstein-Uhlenbeck process.
 type noise struct {
 	sd, df float64 // spread of one launch, and the degrees of freedom that it rests on
 	drift  float64 // variance of the drift, as a multiple of sd squared
 	tau    float64 // launches after which the drift is another
 }
 
-// whiten turns columns over some runs, in order of time, into what each run adds to those before it,
-// such that the noise of all rows is independent and of the same variance. It returns by what it
-// divided them. These are the innovations of a Kalman filter whose state is the drift, an
-// Ornstein-Uhlenbeck process with variance drift and time constant tau.
+// whiten replaces columns over some runs, in order of time, by what each run adds to those before it, so that the
+// noise of all rows is independent and of equal variance: ordinary least squares is then right. scale is what each row
+// was divided by. These are the innovations of a Kalman filter whose state is the drift, with variance drift and time
+// constant tau; a run of weight w has the variance 1/w. All in units of sd squared.
 func (n noise) whiten(runs []launch, cols [][]float64) (scale []float64) {
 	state := make([]float64, len(cols)) // of the drift, as far as it follows from each column
 	v := n.drift
@@ -60,7 +60,7 @@ func (n noise) whiten(runs []launch, cols [][]float64) (scale []float64) {
 	return scale
 }
 
-// columns are the constant, the terms and the response for some runs.
+// columns are the constant, a 0/1 column for each term, and the response, over some runs.
 func columns(runs []launch, terms []flagSet) [][]float64 {
 	cols := make([][]float64, len(terms)+2)
 	for j := range cols {
@@ -102,7 +102,8 @@ func products(cols [][]float64) gram {
 // tiny is the share of a column's square below which it is a combination of the columns before it.
 const tiny = 1e-7
 
-// solved is a least-squares fit to the columns that do not depend on those before them.
+// solved is a least-squares fit by the columns that do not depend on those before them, from the Cholesky factor of
+// their inner products.
 type solved struct {
 	keep []int
 	l    [][]float64 // factor of their inner products
@@ -134,8 +135,8 @@ func (g gram) solve() solved {
 	return s
 }
 
-// sum is the value of a sum of coefficients, and its standard error in units of the noise; NaN where a
-// column of it depends on others.
+// sum is the value of a sum of coefficients, by column, and its standard error in units of the noise. Both are NaN
+// where one of the columns depends on others.
 func (s solved) sum(cols ...int) (value, unit float64) {
 	x := make([]float64, len(s.keep))
 	for _, c := range cols {
@@ -190,9 +191,10 @@ func (m model) with(c int) model {
 	return m
 }
 
-// score is the Bayesian information criterion, n ln(rss/n) + k ln n, with a price for each term, since there
-// are many that might fit by chance (as the extended criterion of Chen and Chen 2008 has it). The residual sum
-// of squares comes from a Cholesky factor. It is false where columns depend on one another.
+// score sets the score of a model: the Bayesian information criterion, n ln(rss/n) + k ln n, and a price for each
+// term, since there are many of which one might fit by chance (as the extended criterion of Chen and Chen 2008 has
+// it). It is false where columns depend on one another. It does what solve does on arrays of a fixed size, as it runs
+// for thousands of models.
 func (g gram) score(m *model, price []float64) bool {
 	var l [maxTerms + 2][maxTerms + 2]float64
 	var at [maxTerms + 2]int
@@ -224,8 +226,9 @@ func (g gram) score(m *model, price []float64) bool {
 	return true
 }
 
-// search finds the best models, best first. It adds terms one at a time and follows several models at
-// once, since a pair may only show beside the flag that hides it.
+// search finds the best models, best first. It adds one term at a time and follows the best few models at once, since
+// a pair may only show beside the flag that hides it. It stops where another term only makes things worse; a model has
+// fewer terms than a third of the launches.
 func (g gram) search(price []float64) []model {
 	const width, worse = 8, 9.0
 	var first model
@@ -262,8 +265,8 @@ func byScore(a, b model) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), slices.Compare(a.terms[:], b.terms[:]))
 }
 
-// fitNoise learns from what a model leaves over how much launches vary and whether the machine drifts,
-// and weighs down the runs that something disturbed.
+// fitNoise learns from what a model leaves over how much launches vary and whether the machine drifts, and weighs down
+// the runs that something disturbed. It changes the weights of runs.
 func fitNoise(runs []launch, terms []flagSet) noise {
 	best, least := noise{}.settle(runs, terms)
 	least -= 3 // a drift must be worth its two parameters
@@ -280,7 +283,7 @@ func fitNoise(runs []launch, terms []flagSet) noise {
 	return best
 }
 
-// What is assumed about disturbances, as in a search for a slowdown.
+// What is assumed about disturbances, as in a search for a slowdown (judge.md 2: eps, and the mean of 0.10).
 const (
 	dirty     = 0.03 // chance that something disturbed a launch
 	dirtyMean = 0.10 // what that adds in the mean, as a logarithm
@@ -289,9 +292,9 @@ const (
 // normal is the density of a normal with variance v.
 func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
 
-// settle finds the spread and the disturbed runs under a given drift, in turn, and returns twice the
-// negative logarithm of the likelihood. A run is weighed by the probability that it is clean, in a mixture of
-// two normal distributions (expectation maximisation).
+// settle finds, in turn, the spread and the disturbed runs under a given drift, and returns twice the negative
+// log-likelihood. A run is weighed by the probability that it is clean, in a mixture of two normal distributions
+// (expectation maximisation).
 func (n noise) settle(runs []launch, terms []flagSet) (_ noise, likelihood float64) {
 	plainly(runs)
 	for range 4 {
@@ -315,15 +318,15 @@ func (n noise) settle(runs []launch, terms []flagSet) (_ noise, likelihood float
 	return n, likelihood
 }
 
-// plainly takes all runs for undisturbed.
+// plainly forgets which runs were disturbed.
 func plainly(runs []launch) {
 	for i := range runs {
 		runs[i].weight = 1
 	}
 }
 
-// studentT is the two-sided quantile of Student's distribution: outside of it lies a share alpha. It is
-// the expansion in 1/df of Abramowitz and Stegun, 26.7.5.
+// studentT is the two-sided quantile of Student's distribution: outside of ±studentT lies a share alpha. It is the
+// expansion in 1/df of Abramowitz and Stegun, 26.7.5.
 func studentT(alpha, df float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(1-alpha)
 	z2 := z * z

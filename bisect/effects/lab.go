@@ -10,7 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// lab makes the launches of a study.
+// lab makes the launches of a study and keeps those that gave a number, in order of time.
 type lab struct {
 	study    Search
 	rng      *rand.Rand
@@ -65,11 +65,12 @@ func (l *lab) bools(x flagSet) []bool {
 	return on
 }
 
-// all is the configuration with as much on as is valid, none the base.
+// all is the valid configuration with the most on, none the base.
 func (l *lab) all() flagSet  { return l.valid(math.MaxUint64) }
 func (l *lab) none() flagSet { return l.valid(0) }
 
-// launch makes one launch of a valid configuration, unless the budget is spent.
+// launch makes one launch of a valid configuration. Once the budget is spent it does nothing, and says so in l.spent
+// rather than by an error.
 func (l *lab) launch(ctx context.Context, r launch) error {
 	if l.spent = l.spent || l.study.Spent(); l.spent {
 		return nil
@@ -108,8 +109,8 @@ func (l *lab) names(x flagSet) []string {
 	return names
 }
 
-// plan chooses the size of the first design: twice as many columns as there are atoms, and its mirror
-// image, where that can be afforded.
+// plan chooses the size of the first design: two columns for each atom, and the mirror image of all rows (sets.md 4d),
+// or as much of that as Runs allows. An error says that Runs is too small for any design.
 func (l *lab) plan() (size int, fold bool, err error) {
 	n := len(l.study.Atoms)
 	most := l.study.Runs
@@ -142,8 +143,8 @@ func (l *lab) best() int {
 	return 2 * designSize(2*(len(l.study.Atoms)+1))
 }
 
-// screen runs the design, and more of them while an effect worth reporting could still hide. It returns
-// what all launches say.
+// screen runs the design, and further ones while an effect worth reporting could still hide, up to Runs launches or
+// three times the first design. It returns what all launches say.
 func (l *lab) screen(ctx context.Context) (*fit, error) {
 	size, fold, err := l.plan()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// fit is what the launches of a study say: which terms they can tell apart, and which models of these
-// explain them.
+// fit is what the launches of a study say: which terms they can tell apart, and which models of these explain them.
+// models is never empty: the one without any term is in it.
 type fit struct {
 	atoms  int
 	runs   []launch
@@ -18,8 +18,9 @@ type fit struct {
 	noise  noise       // under the best model
 }
 
-// fitModels fits models to launches of so many atoms, without the terms that were refuted. Which launches
-// were disturbed and how the machine drifts depends on the model, and the model on that, so it goes in turn.
+// fitModels fits models to launches of so many atoms, leaving out the terms that were refuted. Which launches were
+// disturbed, and how the machine drifts, depends on the model, and the model on that; so both are fitted in turn, up
+// to three times.
 func fitModels(atoms int, runs []launch, refuted []flagSet) *fit {
 	f := &fit{atoms: atoms, runs: runs, merged: map[int]int{}}
 	lead := f.leaders()
@@ -39,8 +40,9 @@ func fitModels(atoms int, runs []launch, refuted []flagSet) *fit {
 	return f
 }
 
-// separate finds the terms that differ from each other in some launch, single atoms first: where b
-// requires a, b and the pair of both are the same thing. Terms that were refuted are out.
+// separate finds the terms that differ from each other in some launch, single atoms first. Where b requires a, for
+// example, b and the pair of both are the same column. Of terms that no launch tells apart the first one stands for
+// all.
 func (f *fit) separate(lead flagSet, refuted []flagSet) {
 	first := map[string]flagSet{} // by the launches that have it on
 	for _, t := range conceivable(f.atoms, lead) {
@@ -70,8 +72,8 @@ const (
 	nLeaders  = 5
 )
 
-// conceivable are all atoms, pairs of them, and threes among the leaders. Without the threes, what is
-// one would be taken for a chain of pairs that fresh launches refute one by one.
+// conceivable lists all atoms, pairs of them, and threes among the leaders, in this order. Without the threes, an
+// effect of three flags would be taken for a chain of pairs that fresh launches refute one by one.
 func conceivable(atoms int, lead flagSet) []flagSet {
 	var one, two, three []flagSet
 	for a := range atoms {
@@ -91,7 +93,8 @@ func conceivable(atoms int, lead flagSet) []flagSet {
 	return slices.Concat(one, two, three)
 }
 
-// leaders are the atoms with the largest contrasts: an AND of several shows in each of them.
+// leaders are the atoms with the largest contrasts. An effect of several flags together shows in the contrast of each
+// of them.
 func (f *fit) leaders() (lead flagSet) {
 	atoms, size := make([]int, f.atoms), make([]float64, f.atoms)
 	for a := range atoms {
@@ -105,7 +108,7 @@ func (f *fit) leaders() (lead flagSet) {
 	return lead
 }
 
-// contrast is the mean of the runs of a design that are on less that of those which are off.
+// contrast is the mean level of the runs of a design that are on, less that of those which are off.
 func contrast(runs []launch, on func(launch) bool) float64 {
 	var sum, n [2]float64
 	for _, r := range runs {
@@ -125,8 +128,8 @@ func contrast(runs []launch, on func(launch) bool) float64 {
 	return sum[1]/n[1] - sum[0]/n[0]
 }
 
-// prices are what each term costs a model: 2 ln of the number of its like, of which one might fit by
-// chance. Single atoms and pairs among the leaders are the likeliest.
+// prices are what each term costs a model, by column: 2 ln of the number of its like, of which one might fit by
+// chance. Single atoms and pairs among the leaders are the likeliest and so the cheapest (sets.md 4d: 2 ln 15).
 func (f *fit) prices(lead flagSet) []float64 {
 	const among = nLeaders * (nLeaders + 1) / 2
 	price := make([]float64, len(f.terms)+1)
@@ -148,9 +151,10 @@ func (f *fit) best() (out []flagSet) {
 	return out
 }
 
-// smallest is the effect of one flag that would have been found nine times in ten, as a fraction.
+// smallest is the effect of one flag, as a fraction, that would have been found nine times in ten: a term enters the
+// best model where the square of its coefficient, in standard errors, exceeds ln n plus its price.
 func (f *fit) smallest() float64 {
-	const ninety = 1.28
+	const ninety = 1.28 // the quantile of the normal at 90 %
 	n := float64(len(f.runs))
 	worst := 0.0
 	for a := range f.atoms {
@@ -168,7 +172,7 @@ func (f *fit) smallest() float64 {
 	return math.Expm1((math.Sqrt(math.Log(n)+price) + ninety) * worst)
 }
 
-// posterior is the probability of each term.
+// posterior is the probability of each term, over the models that the search kept.
 func (f *fit) posterior() []float64 {
 	p := make([]float64, len(f.terms))
 	sum := 0.0
@@ -191,9 +195,10 @@ func (f *fit) solve(runs []launch, cols [][]float64) solved {
 	return products(cols).solve()
 }
 
-// estimate is a coefficient with its standard error and the degrees of freedom of that.
+// estimate is a coefficient (a logarithm) with its standard error and the degrees of freedom of that.
 type estimate struct{ beta, se, df float64 }
 
+// reach is half the width of the interval that holds with 1-alpha.
 func (e estimate) reach(alpha float64) float64 { return studentT(alpha, e.df) * e.se }
 
 // joint fits the best model, with a term added where it lacks it, to all launches.

@@ -45,8 +45,9 @@ func (s result) ranking() Ranking {
 	return r
 }
 
-// total fills in what everything on costs against everything off, and returns its logarithm, 0 where
-// that may be none. It is the sum of the effects unless launches with everything on contradict.
+// total sets Ranking.Total, what everything on costs against everything off, and returns its logarithm; 0 where it may
+// be nothing, so that no share of it is stated. It is the sum of the confirmed effects unless the launches with
+// everything on contradict that: then these launches count, and the ranking is not complete.
 func (s result) total(r *Ranking) float64 {
 	all, terms := everything(s.lab.runs, s.lab.all()), s.done.confirmed()
 	if !slices.Contains(all, 1) {

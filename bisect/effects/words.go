@@ -43,7 +43,7 @@ func (r Ranking) Advice() string {
 	return strings.Join(parts, ", ")
 }
 
-// nothing says that no effect was found, and what that is worth.
+// nothing says that no effect was found, and how much that is worth.
 func (r Ranking) nothing() string {
 	switch t := r.Total; {
 	case r.Launches > 0 && r.Failed == r.Launches:
@@ -54,7 +54,7 @@ func (r Ranking) nothing() string {
 	return fmt.Sprintf("no flag and no pair of flags makes a difference; one below %.2g %% may have been missed", 100*r.Smallest)
 }
 
-// together says what a pair does, and whether its parts do something alone.
+// together says what several flags do, and whether parts of them do something alone.
 func (r Ranking) together(e Effect, gain bool) string {
 	verb := "cost"
 	if gain {

@@ -1,9 +1,12 @@
-// Package find finds the commits of a range that introduced a complaint: launches that fail, always or sometimes, a metric
-// that got worse, a number of the build that grew.
+// Package find finds the commits of a range that introduced a complaint: launches that fail, always or sometimes, a
+// metric that got worse, a number of the build that grew.
 //
 // [Culprits] launches both ends once and chooses the question that sets them apart; a run (package search) answers it.
-// With All, a sweep looks for the culprits that one run does not explain, and begins a run for each part of the range that
-// holds one. [SetOracle] answers the same questions about sets of changes, for package sets.
+// With All, a sweep looks for the culprits that one run does not explain, and begins a run for each part of the range
+// that holds one. [SetOracle] answers the same questions about sets of changes, for package sets.
+//
+// The package decides which question to ask of which part of a range. It does not know how one is answered (packages
+// search and question), what launches say (package belief), or how a finding is shown (package report).
 package find
 
 import (
@@ -20,8 +23,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/search/question"
 )
 
-// Culprits runs the search. Machine trouble and interruption are part of the Finding, with what is
-// known until then; an error means that the search could not begin.
+// Culprits runs a search and returns its answer. Machine trouble and interruption are part of the Finding (Err),
+// beside what was known until then; an error means that the search could not begin. s is not changed. The same
+// launches lead to the same finding, so a Sampler that remembers them resumes a search.
 func Culprits(ctx context.Context, s *search.Search) (bisect.Finding, error) {
 	if err := inOrder(s.Commits); err != nil {
 		return bisect.Finding{}, err
@@ -44,12 +48,12 @@ func Culprits(ctx context.Context, s *search.Search) (bisect.Finding, error) {
 			f.Err, f.Result = err, bisect.Broken
 		}
 	}
-	r.Count() // a part of the range may have contradicted what was learned
+	r.Count() // again: a part of the range may have contradicted what was learned
 	j.remarks()
 	return *f, nil
 }
 
-// inOrder reports commits that do not stand after their parents.
+// inOrder returns an error unless every commit stands after its parents: all that walks a range relies on it.
 func inOrder(commits []bisect.Commit) error {
 	if len(commits) == 0 {
 		return errors.New("the range holds no commits")
@@ -64,16 +68,19 @@ func inOrder(commits []bisect.Commit) error {
 	return nil
 }
 
-// job is a Search under way: the run over its whole range, and what goes on from there.
+// job is a Search under way: the run over its whole range, and what goes on from there. Whatever it finds ends up in
+// the account of that run.
 type job struct{ r *search.Run }
 
-// whole searches the range of a Search, with all that it asks for besides one culprit.
+// whole searches the range of a Search, with all that is asked for beside one culprit. The order matters: the sweeps
+// start from the culprit that the search has found, and the sweep of failures comes last, as it goes by the launches
+// of the other one too.
 func (j *job) whole() error {
 	if err := j.ask(); err != nil || j.r.Question == nil {
 		return err
 	}
 	if _, timed := j.r.Question.(*question.Level); timed && j.r.Search.All {
-		j.r.Later = passes * (manyProbes + 2)
+		j.r.Later = passes * (manyProbes + 2) // the sweep to come is part of the forecast
 	}
 	if err := j.r.Locate(); err != nil {
 		return err
@@ -98,8 +105,8 @@ func (j *job) whole() error {
 	return nil
 }
 
-// remarks appends the other things that went wrong: commits or ends with another complaint, and trouble with the machine,
-// which exact numbers do not depend on.
+// remarks adds warnings about what else was seen: commits or ends with another complaint, and trouble with the
+// machine. Exact numbers do not depend on the machine, so for them it is not mentioned.
 func (j *job) remarks() {
 	if !j.r.Search.All {
 		j.r.Account.WarnOthers()
@@ -118,8 +125,10 @@ func (j *job) remarks() {
 	j.r.Account.Finding.Warnings = append(j.r.Account.Finding.Warnings, out...)
 }
 
-// ask launches each end once and chooses the question: what the bad end shows and the good end does not. Where there
-// is nothing to ask, the finding says why.
+// ask launches each end once and chooses the question from what they show: a failure where they end differently or
+// where a class was asked for, else the metrics that both report. The bad end is looked at second, because only the
+// good one tells what a time-out is (LookAgain). Where the ends differ in nothing, it is for the question about
+// failures to say so.
 func (j *job) ask() error {
 	j.r.Foresee(belief.GoodEnd)
 	good, err := j.look(j.r.Span.Good.Commit, bisect.EndGood)
@@ -155,7 +164,8 @@ func (j *job) ask() error {
 	return nil
 }
 
-// look launches an end on every device, on the first as often as is asked for, and returns the first outcome that is not ok, or the last.
+// look launches an end on every device, and on the first as often as Options.Repeat says; it returns the first trial
+// that is not ok, or the last one.
 func (j *job) look(id string, why bisect.Purpose) (t search.Trial, err error) {
 	all, err := search.LookAt(j.r, id, why)
 	if err == nil {
@@ -173,8 +183,9 @@ func (j *job) look(id string, why bisect.Purpose) (t search.Trial, err error) {
 	return t, err
 }
 
-// failsMore reports that the bad end failed in some of the launches that were made for a metric, and clearly more
-// often than the good end: then that is what sets them apart.
+// failsMore reports whether, in a search for a metric whose ends do not differ in it, the bad end failed clearly more
+// often than the good one: then the failures are what sets the ends apart. It never overrides a complaint that the
+// user has named, as that is what was asked about.
 func (j *job) failsMore() bool {
 	if j.r.Search.Find != "" || j.r.Account.Finding.Result != bisect.NoDifference {
 		return false

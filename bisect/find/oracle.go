@@ -12,17 +12,22 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// SetOracle answers by launches whether sets of changes show the complaint that tells the ends apart.
-// One launch answers where the complaint is a class; where it is a metric, launches in turn with the
-// good end do. It serves one goroutine.
+// SetOracle tells by launches whether sets of changes show the complaint that sets the ends apart. Where the complaint
+// is a class, one launch answers; where it is a metric, a set is launched in turn with the good end.
+//
+// The first two tests must be those of the ends: sets.Baseline, which is the good end, and then sets.AllChanges, the
+// bad end, from which the complaint is read. It is not safe for concurrent use.
 type SetOracle struct {
+	// Candidate makes what a set stands for into something to launch. Its error ends the search.
 	Candidate func(sets.Set) (bisect.Candidate, error)
 	Sampler   bisect.Sampler
 	search.Options
 	Clean bool        // certificates come from clean builds
 	Class bool        // only how launches end tells ends apart, no metric does
 	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
-	Parts bool        // sets are parts of changes, no whole programs: another exception than the bad end's is of their own
+	// Parts says that sets are parts of a change, so that most are no program anyone has written: one that ends in
+	// another exception than the bad end fails for a reason of its own.
+	Parts bool
 
 	good    bisect.Candidate
 	outcome bisect.Outcome // of the good end
@@ -31,16 +36,16 @@ type SetOracle struct {
 	led     *search.Ledger
 	slow    *levels.Belief // holds the noise, where the complaint is a metric
 	level   *question.Level
-	unfit   int
+	unfit   int // pairs, in all tests, whose times could not be compared
 }
 
 // Ends is what the two ends have shown, once both were tested.
 func (o *SetOracle) Ends() bisect.Ends { return o.ends }
 
-// mostSetPairs bounds the launches by which a set is told slow or not.
+// mostSetPairs is the number of pairs of launches after which a set that is not yet told slow or not is left unjudged.
 const mostSetPairs = 40
 
-// Test implements [sets.Oracle].
+// Test implements [sets.Oracle]. Errors are those of Candidate and of the Sampler.
 func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, error) {
 	c, err := o.Candidate(r.Set)
 	if err != nil {
@@ -59,12 +64,13 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 	}
 	x, err := o.led.Sample(ctx, o.request(c, r))
 	if err == nil && r.Purpose == sets.AllChanges && !o.ends.Differ {
-		return o.Read(x.Outcome), nil // its complaint does not come every time
+		return o.Read(x.Outcome), nil // a flaky complaint: this launch of the bad end may be the first to show it
 	}
 	return o.result(x.Outcome), err
 }
 
-// request asks for the trial of a test.
+// request asks for the trial of a test where the complaint is a class. A test that need not be Full may be stopped
+// once no good run could still be in the phase.
 func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
 	out := bisect.Request{Candidate: c, Purpose: bisect.Purpose(r.Purpose), Nth: r.Nth, Clean: o.Clean && r.Clean, Past: r.Past, BuildOnly: o.Builds}
 	if !r.Full && o.q.Complaint.Class == bisect.Timeout {
@@ -79,7 +85,7 @@ func (o *SetOracle) goodEnd(ctx context.Context, c bisect.Candidate) (sets.Resul
 	return o.result(x.Outcome), err
 }
 
-// badEnd launches the bad end and reads off what tells the ends apart: how they end, or else a metric.
+// badEnd launches the bad end and reads off what sets the ends apart: how they end or, where both end well, a metric.
 func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result, error) {
 	x, err := o.led.Sample(ctx, bisect.Request{Candidate: c, Purpose: bisect.EndBad, BuildOnly: o.Builds})
 	if err != nil {
@@ -92,7 +98,7 @@ func (o *SetOracle) badEnd(ctx context.Context, c bisect.Candidate) (sets.Result
 	return o.slowEnd(ctx, c, out)
 }
 
-// Read reads off an outcome of the bad end how it ends other than the good end.
+// Read reads the complaint off an outcome of the bad end, and makes it the one of this oracle.
 func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	g := o.outcome
 	e := question.ReadEnds(o.Options, g, x)
@@ -110,7 +116,9 @@ func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	return out
 }
 
-// slowEnd compares ends that both end well by their metrics, as a search of a history does.
+// slowEnd compares two ends that both end well by their metrics. To the search of a history they are a range of one
+// commit, so that the rules for calling ends different are the same. The noise of these launches later decides how
+// many pairs a set takes. out is the answer where the ends do not differ.
 func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Result) (sets.Result, error) {
 	bad := bisect.Commit{ID: c.String(), Parents: []string{o.good.String()}}
 	s := &search.Search{Commits: []bisect.Commit{bad}, Good: bisect.Candidate{Commit: o.good.String()}, Spent: o.Spent, Options: o.Options}
@@ -138,7 +146,7 @@ func (o *SetOracle) slowEnd(ctx context.Context, c bisect.Candidate, out sets.Re
 	return out, nil
 }
 
-// parsed reads candidates that a search of a history knows by their text only.
+// parsed launches candidates that the search of a history knows only by their text, as the ids of commits.
 type parsed struct{ next bisect.Sampler }
 
 func (s parsed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -146,7 +154,8 @@ func (s parsed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 	return s.next.Sample(ctx, r)
 }
 
-// result reads one outcome against the complaint.
+// result reads one outcome against the complaint. Before the complaint is known every failure counts. A pass that took
+// longer than a good run can is Between: slow, but no time-out.
 func (o *SetOracle) result(x bisect.Outcome) sets.Result {
 	r := sets.Result{Seconds: x.Wall, Class: x.Class, Phase: x.Phase, Early: x.Early}
 	if x.Built {
@@ -180,8 +189,9 @@ func phaseTime(x bisect.Outcome, c bisect.Complaint) float64 {
 	return x.Wall
 }
 
-// compare tells by launches in turn with the good end whether a set is as slow as the bad end, or half
-// so.
+// compare tells by pairs of launches, one of the good end and one of the set, whether the set is as slow as the bad
+// end. The order within a pair alternates, against drift. The test is the one of a culprit (levels.StepTest), so a set
+// that has half the step may be left unjudged.
 func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Request) (sets.Result, error) {
 	out := sets.Result{}
 	step, _ := o.slow.Step()
@@ -204,6 +214,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 			l, a := o.level.Read(x)
 			y[side], at[side], ok = l.Y, l.At, ok && a == search.Speaks
 		}
+		// A pair counts only whole. Too many that do not end the test: the machine is then no place to compare times.
 		if ok {
 			test.Add(y[1]-y[0], at[1]-at[0])
 		} else if o.unfit++; o.unfit > metric.MaxUnfit {
@@ -223,8 +234,8 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	return out, nil
 }
 
-// launch makes the next launch of one side of a comparison. It goes on counting where the comparison of
-// the ends has stopped, so that no launch of either is taken for another.
+// launch makes the next launch of one side of a comparison. Its numbers go on where the comparison of the ends has
+// stopped, so that no launch is taken for an earlier one.
 func (o *SetOracle) launch(ctx context.Context, c bisect.Candidate, r sets.Request, tested bool) (search.Trial, error) {
 	why := bisect.EndGood
 	if tested {

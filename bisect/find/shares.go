@@ -23,12 +23,17 @@ func (e *levelSweep) fixes() {
 	}
 }
 
-// division takes the difference between the ends of a sweep apart. What the launches of all commits between two changes
-// say of the level there is taken together, so that the shares add up and share their errors.
+// division takes the difference between the ends of a sweep apart into shares. All launches between two changes are
+// taken together as one level, and every step is a difference of these levels; so the shares add up to 1 and their
+// errors belong together.
 type division struct{ e *levelSweep }
 
-// share gives the culprits and the fixes their steps, and their shares of the difference between the ends. A
-// stretch that looks level may hold a change all the same: the intervals allow for it.
+// share gives the culprits and fixes their shares of the difference between the ends and, where there are several,
+// their effects from the joint fit. Commits between two known changes are taken to be level unless their halves
+// differ. They may hide a change all the same: the intervals are widened for that, by a second fit that lets the
+// halves differ.
+//
+// It needs launches on both sides of every change; a share whose step has no level stays nil.
 func (v division) share() {
 	f := &v.e.r.Account.Finding
 	holds := v.held()
@@ -65,7 +70,9 @@ func (v division) share() {
 	f.Rest = blend(all.rest, also.rest, unseen)
 }
 
-// blend widens the interval of a share for the probability that it is another: to that of both together.
+// blend widens the 95 % interval of a share s for the probability p that the truth is another: to the 2.5 % and 97.5 %
+// quantiles of the mixture of both, each a normal distribution with a width of its own on either side. The value and
+// at least the interval of s stay.
 func blend(s, other *bisect.Share, p float64) *bisect.Share {
 	const z = 1.96 / math.Sqrt2
 	below := func(s *bisect.Share, x float64) float64 {
@@ -89,7 +96,8 @@ func blend(s, other *bisect.Share, p float64) *bisect.Share {
 	return &bisect.Share{Value: s.Value, Low: min(s.Low, quantile(0.025)), High: max(s.High, quantile(0.975))}
 }
 
-// parts are the difference between the ends, taken apart.
+// parts is the difference between the ends, taken apart. The slices hold the culprits first and then the fixes, in the
+// order of the sweep.
 type parts struct {
 	shares  []*bisect.Share // of the culprits and of the fixes; nil where there is none
 	effects []*bisect.Effect
@@ -97,7 +105,8 @@ type parts struct {
 	largest float64 // step, a logarithm
 }
 
-// split takes the difference between the ends apart.
+// split takes the difference between the ends apart: what is left after all known steps is the rest. Shares are nil
+// where a step or the whole has no level.
 func (v division) split(l stretches) (out parts) {
 	in := v.e.r.Span
 	whole, ok := l.step(belief.GoodEnd, in.Bad())
@@ -130,8 +139,9 @@ func (v division) split(l stretches) (out parts) {
 	return out
 }
 
-// held says which of the known changes a commit holds, as a text for each set of them; "" where a fix may
-// have come or not.
+// held tells which of the known changes a commit holds, as a text with + or - for each: commits of the same text are
+// taken to have the same level. It is "" for a commit that may or may not hold a fix, as its place is known only to
+// lie between two probes.
 func (v division) held() func(i int) string {
 	in := v.e.r.Span
 	n := len(v.e.named) + len(v.e.fixed)
@@ -171,7 +181,7 @@ func (v division) held() func(i int) string {
 	}
 }
 
-// stretches are the levels of commits that are taken to be alike: of the same key.
+// stretches are levels fitted to commits in groups: those of one key have one level.
 type stretches struct {
 	levels.Profile
 	key   func(i int) string // of a commit; "": it has no level
@@ -179,7 +189,7 @@ type stretches struct {
 	wide  float64            // half of a 95 % interval, standard deviations
 }
 
-// fit fits the levels of the commits launched.
+// fit fits one level to the launches of all commits with the same key.
 func (v division) fit(key func(i int) string) stretches {
 	out := stretches{key: key, level: map[string]int{}, wide: question.Width}
 	if v.e.q.Channel.Metric.Exact {
@@ -204,12 +214,14 @@ func (v division) fit(key func(i int) string) stretches {
 	return out
 }
 
-// halves are the levels of the earlier and the later half of each stretch of commits that hold the same changes.
+// halves are the levels of the earlier and of the later half, by launches, of each group of commits that hold the same
+// changes. Where the halves differ, the group holds a change that is not known.
 type halves struct {
 	stretches
 	ends map[string][2]int // the oldest and the newest commit launched of each
 }
 
+// halves fits the levels of the halves. The key of a later half is that of its group with "late" added.
 func (v division) halves(holds func(i int) string) halves {
 	made, ends := map[int]int{}, map[string][2]int{}
 	var commits []int
@@ -239,15 +251,16 @@ func (v division) halves(holds func(i int) string) halves {
 	}), ends}
 }
 
-// even reports a stretch that looks level. One that does not holds changes that are not known: there each commit has a
-// level of its own.
+// even reports whether the halves of a group agree. Where they do not, each commit of it is fitted by itself.
 func (h halves) even(key string) bool {
 	a, b := h.level[h.key(h.ends[key][0])], h.level[h.key(h.ends[key][1])]
 	d, sd := h.Diff(a, b)
 	return a == b || math.Abs(d) <= question.Remarkable*sd
 }
 
-// unseen is the probability that some stretch that looks level holds a change, of about the size of those that are known.
+// unseen is the probability that some group which looks level holds a change of about the known size (a logarithm).
+// For each group it is the Bayes factor of its halves' difference d, whose variance is either the noise alone or noise
+// + size²: N(d; 0, noise+size²) / N(d; 0, noise). The factors are averaged, as the change may be in any of the groups.
 func (h halves) unseen(size float64) float64 {
 	const before = 0.5 // looking at the launches
 	sum, n := 0.0, 0
@@ -266,8 +279,8 @@ func (h halves) unseen(size float64) float64 {
 	return odds / (1 + odds)
 }
 
-// step is what the level rises by from commit lo to hi, as the weight of each level in it; false where one of them has
-// none.
+// step is what the level rises by from commit lo to hi, as a contrast: weights by level that add up to 0. ok is false
+// where one of the two has no level.
 func (l stretches) step(lo, hi int) (weights []float64, ok bool) {
 	a, low := l.level[l.key(lo)]
 	b, high := l.level[l.key(hi)]
@@ -280,7 +293,8 @@ func (l stretches) step(lo, hi int) (weights []float64, ok bool) {
 	return weights, true
 }
 
-// product is the covariance of two steps: by the variances of the differences of levels.
+// product is the covariance of two contrasts. As the weights of each add up to 0, the variances of differences are
+// enough: cov(a, b) = -½ Σ a_i b_j var(level_i - level_j).
 func (l stretches) product(a, b []float64) (v float64) {
 	for i := range a {
 		for j := range b {
@@ -293,7 +307,7 @@ func (l stretches) product(a, b []float64) (v float64) {
 	return v
 }
 
-// value is the size of a step.
+// value is the size of the step that a contrast stands for, a logarithm.
 func (l stretches) value(a []float64) (v float64) {
 	for k, w := range a {
 		d, _ := l.Diff(0, k)
@@ -302,8 +316,8 @@ func (l stretches) value(a []float64) (v float64) {
 	return v
 }
 
-// share is a step as a share of the whole, with the interval of a ratio of two that are known with errors (Fieller 1954);
-// nil where the whole may be nothing.
+// share is one step as a share of the whole, with the 95 % interval of a ratio of two correlated estimates (Fieller
+// 1954). It is nil where the interval would not be bounded: the whole may then be nothing.
 func (l stretches) share(own, whole []float64) *bisect.Share {
 	a, d, z := l.value(own), l.value(whole), l.wide*l.wide
 	square := d*d - z*l.product(whole, whole)

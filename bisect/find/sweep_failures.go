@@ -17,8 +17,8 @@ const (
 	maxNamed   = 12 // culprits; then the rest of the range is left alone
 )
 
-// failureSweep is the search for every culprit of complaints that show in the class of a launch: each segment
-// of the range in which commits fail in one way has a commit that began it.
+// failureSweep is the search for every culprit of complaints that show in the class of a launch: each segment of the
+// range in which commits fail in one way has a commit that began it.
 type failureSweep struct {
 	r     *search.Run
 	ended map[int]bisect.Outcome // what each commit ended as, by index
@@ -26,23 +26,26 @@ type failureSweep struct {
 	found []culprit
 }
 
-// segment is a commit that is good and a later one that is bad, neighbours on the trunk among those
-// that were judged.
+// segment is a good commit and a later one that is bad in one way, neighbours on the trunk among those that were
+// judged. Both are indices; lo may be belief.GoodEnd.
 type segment struct {
 	lo, hi int
 	kind   bisect.Complaint
 }
 
-// culprit is a culprit with its place and what began there.
+// culprit is a culprit with its place and the complaint that began there.
 type culprit struct {
 	index int
 	kind  bisect.Complaint
 	bisect.Culprit
 }
 
-// sweepFailures goes on where a search has ended: probes all over the range find what was introduced and fixed
-// in between, and every way to fail that was met is searched for where it began. Without probing it
-// goes by what is known.
+// sweepFailures goes on where a search has ended. Probes all over the range find what was introduced and fixed in
+// between, and each way of failing that was met is searched for where it began. With probing false, it goes by the
+// launches there are.
+//
+// Each search may add commits that fail in yet another way, so segments are picked one at a time until none is left; a
+// segment is never tried twice.
 func (j *job) sweepFailures(probing bool) error {
 	k := &failureSweep{r: j.r, tried: map[segment]bool{}}
 	for _, c := range j.r.Account.Finding.Culprits {
@@ -78,7 +81,8 @@ func (j *job) sweepFailures(probing bool) error {
 	return nil
 }
 
-// learn gathers how the commits ended; a commit fails when it failed at least as often as it did not.
+// learn gathers how the commits ended, from all launches that name one: a commit counts as failing when it failed at
+// least as often as not. A failure that was stopped early gives way to one that was not.
 func (k *failureSweep) learn() {
 	k.ended = map[int]bisect.Outcome{}
 	balance := map[int]int{}
@@ -108,8 +112,7 @@ func (k *failureSweep) learn() {
 	}
 }
 
-// probe launches commits all over the range, once each; whole is false where the budget did not
-// last.
+// probe launches commits all over the range, once each; whole is false where the budget ended first.
 func (k *failureSweep) probe() (whole bool, err error) {
 	in := k.r.Span
 	q, ok := k.r.Question.(*question.Failure)
@@ -136,8 +139,7 @@ func (k *failureSweep) probe() (whole bool, err error) {
 	return true, nil
 }
 
-// kind is the complaint that an outcome shows; ok is false where it shows none, or none that is asked
-// for.
+// kind is the complaint that an outcome shows; ok is false where it shows none, or none that was asked for.
 func (k *failureSweep) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	if o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return c, false
@@ -149,8 +151,9 @@ func (k *failureSweep) kind(o bisect.Outcome) (c bisect.Complaint, ok bool) {
 	return e.Complaint, e.Differ
 }
 
-// next picks a segment that no culprit explains: complaint after complaint in the order in which they
-// were met along the trunk, that of the search first.
+// next picks a segment that no culprit explains yet; ok is false where none is left. The complaint of the search comes
+// first, then the others in the order in which they appear along the trunk. A commit that is untestable, or fails in
+// another way than the complaint, stays inside a segment.
 func (k *failureSweep) next() (segment, bool) {
 	judged := []int{belief.GoodEnd}
 	for _, i := range bisect.Trunk(k.r.Span.Commits) {
@@ -168,7 +171,7 @@ func (k *failureSweep) next() (segment, bool) {
 		}
 	}
 	for _, c := range all {
-		good := -2
+		good := -2 // none yet; belief.GoodEnd is -1
 		for _, i := range judged {
 			switch (&question.Failure{Complaint: c}).Judge(k.ended[i], 1).Call {
 			case bisect.Good:
@@ -184,13 +187,14 @@ func (k *failureSweep) next() (segment, bool) {
 	return segment{}, false
 }
 
-// explained reports that a culprit of the same complaint lies within.
+// explained reports whether a known culprit of the same complaint lies within a segment.
 func (k *failureSweep) explained(s segment) bool {
 	_, index := bisect.Between(k.r.Span.Commits, s.lo, s.hi)
 	return slices.ContainsFunc(k.found, func(f culprit) bool { return f.kind == s.kind && slices.Contains(index, f.index) })
 }
 
-// search looks for the commit that introduced the failure of a segment.
+// search looks for the commit that began the failures of a segment. Its ends were launched before, so they are taken
+// as they are.
 func (k *failureSweep) search(s segment) error {
 	sub, _ := search.Within(k.r, s.lo, s.hi)
 	q := &question.Failure{Complaint: s.kind}
@@ -213,7 +217,8 @@ func (k *failureSweep) search(s segment) error {
 	return nil
 }
 
-// conclude orders the culprits and says what was not looked at.
+// conclude puts the culprits in order and warns of what was not looked at: open lists segments that were not searched,
+// whole says that all probes were launched.
 func (k *failureSweep) conclude(open []string, probing, whole bool) {
 	f := &k.r.Account.Finding
 	slices.SortStableFunc(k.found, func(a, b culprit) int { return cmp.Compare(a.index, b.index) })

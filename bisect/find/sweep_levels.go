@@ -15,11 +15,11 @@ import (
 	"github.com/kbisect/kbisect/bisect/search/question"
 )
 
-// The rules of the search for every step of a metric.
+// The rules of the search for every step of a metric (judge.md 7, "Several culprits": 16 probes, three launches each).
 const (
 	passes          = 3   // launches of each probe
 	rises           = 2.5 // standard deviations by which a probe must lie above the one before it
-	sureShare       = 0.5 // of a rise that its culprit must have: it was picked for being large
+	sureShare       = 0.5 // of a rise that its culprit must have: the largest of many looks larger than it is
 	maxPartLaunches = 240 // in all, inside a part of the range
 	maxRampLaunches = 34  // the same, of a range that no single step explains
 )
@@ -31,8 +31,8 @@ type named struct {
 	bisect.Culprit
 }
 
-// levelSweep is the search for what one step does not explain: all culprits of a range or, where one step
-// was looked for and none was found, the largest of many.
+// levelSweep is the search for what one step does not explain: every culprit of a range or, where no single step was
+// found although the ends differ (a ramp), the largest of many.
 type levelSweep struct {
 	r      *search.Run
 	q      *question.Level
@@ -43,7 +43,7 @@ type levelSweep struct {
 	fixed  []rise // pairs of probes between which the metric got better
 }
 
-// survey is the levels of the ends and of probes between them, oldest first.
+// survey is the levels of the ends and of the probes between them, oldest first, relative to the good end.
 type survey struct {
 	levels.Profile
 	whole bool // all launches were made
@@ -55,9 +55,9 @@ type rise struct {
 	step, sd float64
 }
 
-// sweepLevels goes on where the search for one step has ended. First it compares the step that was found
-// with the whole, which finds staircases; then it looks at probes all over the range, since steps that
-// were fixed in between leave no trace at the ends.
+// sweepLevels goes on where the search for one step has ended. First it compares the step that was found with the
+// difference between the ends, which finds staircases; then it probes the whole range, since a step that was fixed
+// again leaves no trace at the ends. The rises between probes are searched, largest first.
 func (j *job) sweepLevels(q *question.Level) error {
 	e := &levelSweep{r: j.r, q: q}
 	if q.Ramp {
@@ -80,7 +80,9 @@ func (j *job) sweepLevels(q *question.Level) error {
 		if e.explained(p.lo, p.hi) || j.r.Account.Finding.Result == bisect.Inconclusive && !q.Ramp && e.holdsSuspects(p.lo, p.hi) {
 			continue
 		}
-		notable := 0.0 // the smallest step that counts where no step seemed to explain the launches
+		// On a ramp, smaller steps are part of it: without All the answer is a step of a quarter of the whole, with it
+		// four equal steps, each of which is only just a quarter, must be found as well.
+		notable := 0.0
 		switch d, _ := e.survey.Ends(); {
 		case q.Ramp && j.r.Search.All:
 			notable = d / 8 / metric.EffectMargin
@@ -95,19 +97,22 @@ func (j *job) sweepLevels(q *question.Level) error {
 	return nil
 }
 
-// explained reports that nothing lies between two commits but a culprit.
+// explained reports whether the only commit between two is a known culprit.
 func (e *levelSweep) explained(lo, hi int) bool {
 	_, index := bisect.Between(e.r.Span.Commits, lo, hi)
 	return len(index) == 1 && slices.ContainsFunc(e.named, func(n named) bool { return n.index == index[0] })
 }
 
-// holdsSuspects reports that all that the search has left open lies between two commits.
+// holdsSuspects reports whether all suspects that the search has left open lie between two commits: searching there
+// again would tell nothing new.
 func (e *levelSweep) holdsSuspects(lo, hi int) bool {
 	_, index := bisect.Between(e.r.Span.Commits, lo, hi)
 	return !slices.ContainsFunc(e.r.Account.Finding.Suspects, func(s bisect.SuspectCommit) bool { return !slices.Contains(index, e.r.Span.Index[s.Commit]) })
 }
 
-// search looks for a culprit after lo, up to hi, and for more around it.
+// search looks for a culprit after lo, up to hi, with a step of at least least (a logarithm), and for more around it.
+// The part is a run of its own over levels less the known steps. It ends after maxPartLaunches: what takes longer is
+// reported as open. What turns out to be untestable in it is untestable in the whole range.
 func (e *levelSweep) search(lo, hi int, least float64) error {
 	r := e.r
 	if r.Over() != "" || len(e.named) >= maxNamed {
@@ -152,8 +157,8 @@ func (e *levelSweep) search(lo, hi int, least float64) error {
 	return nil
 }
 
-// offsets takes the steps of known culprits out of the levels of the commits of a part: what a commit
-// has of them beyond, or short of, the commit at which the part begins.
+// offsets are what takes the steps of known culprits out of the levels of a part, by its commits: the steps that a
+// commit holds and lo does not, or the other way round.
 func (e *levelSweep) offsets(lo int, index []int) []float64 {
 	out := make([]float64, len(index))
 	for _, c := range e.named {
@@ -171,8 +176,8 @@ func (e *levelSweep) offsets(lo int, index []int) []float64 {
 	return out
 }
 
-// levelled takes what a part of the range turned out to differ by, which is no step, for the level of the
-// probe at its end: that had risen by chance.
+// levelled corrects the survey where a rise turned out to hold no step. The probe at its end had risen by chance,
+// having been picked for that; what the search of the part measured takes its place.
 func (e *levelSweep) levelled(lo, hi int, m *levels.Belief) {
 	if e.survey == nil || m.Noise().Exact {
 		return
@@ -186,12 +191,13 @@ func (e *levelSweep) levelled(lo, hi int, m *levels.Belief) {
 	e.survey.Move(k, i, d, sd)
 }
 
+// skip notes a part of the range that is left alone because launches or the budget are used up.
 func (e *levelSweep) skip(lo, hi int) {
 	e.open = append(e.open, fmt.Sprintf("from %s to %s", bisect.ShortID(e.r.Span.Id(lo)), bisect.ShortID(e.r.Span.Id(hi))))
 }
 
-// name takes in a culprit that was found after lo, up to hi. Where its own step is not what these two
-// differ by, the parts before and after it are searched.
+// name takes in a culprit that was found after lo, up to hi. Where its step is not all that these two differ by, the
+// parts before and after it are searched, for steps of at least a quarter of it (judge.md 7).
 func (e *levelSweep) name(lo, hi int, c bisect.Culprit) error {
 	n := named{e.r.Span.Index[c.Commit], e.logStep(c.Effect), c}
 	if slices.ContainsFunc(e.named, func(o named) bool { return o.index == n.index }) {
@@ -217,7 +223,7 @@ func (e *levelSweep) name(lo, hi int, c bisect.Culprit) error {
 	return nil
 }
 
-// logStep is the step of an effect as a logarithm, larger is worse.
+// logStep is the step of an effect as a logarithm; larger is worse.
 func (e *levelSweep) logStep(x *bisect.Effect) float64 {
 	if e.q.Channel.Metric.Higher != e.q.Faster {
 		return -math.Log(x.Ratio)
@@ -225,7 +231,8 @@ func (e *levelSweep) logStep(x *bisect.Effect) float64 {
 	return math.Log(x.Ratio)
 }
 
-// parent is the first parent of a commit, or lo where that lies before it.
+// parent is the first parent of a commit, or lo where the parent is an ancestor of lo; ok is false where it cannot be
+// launched or lies outside the part.
 func (e *levelSweep) parent(i, lo int) (int, bool) {
 	in := e.r.Span
 	c := in.Commits[i]
@@ -242,7 +249,8 @@ func (e *levelSweep) parent(i, lo int) (int, bool) {
 	return p, in.Usable[p]
 }
 
-// agree reports that the step from before to culprit is all that lo and hi differ by.
+// agree reports whether the step from before to culprit is all that lo and hi differ by: what is left on either side
+// is less than three standard deviations and less than a quarter of the whole (judge.md 7).
 func (e *levelSweep) agree(lo, before, culprit, hi int) bool {
 	at := []int{lo}
 	for _, i := range []int{before, culprit, hi} {
@@ -258,9 +266,9 @@ func (e *levelSweep) agree(lo, before, culprit, hi int) bool {
 	return math.Abs(below) < min(3*sdBelow, 0.25*whole) && math.Abs(above) < min(3*sdAbove, 0.25*whole) || place(before) == 0 && place(culprit) == place(hi)
 }
 
-// probe launches commits all over the range: forth, back and forth again, so that neighbours stand
-// side by side in time and drift does not come between them. The culprits that are known and their
-// parents are among them, so that no segment holds their steps.
+// probe launches commits all over the range: forth, back and forth again, so that neighbours are launched close in
+// time and drift does not come between them. The known culprits and their parents are among them, so that no segment
+// between other probes contains their steps. It ends early, without an error, where the budget does.
 func (e *levelSweep) probe() error {
 	at := e.chain()
 	e.survey, e.r.Later = &survey{whole: true}, 0
@@ -288,7 +296,7 @@ func (e *levelSweep) probe() error {
 	return nil
 }
 
-// chain is the good end, the probes and the bad end.
+// chain is what is probed, ascending: the good end, the probes, known culprits with their parents, and the bad end.
 func (e *levelSweep) chain() []int {
 	in := e.r.Span
 	trunk := bisect.Trunk(in.Commits)
@@ -307,8 +315,8 @@ func (e *levelSweep) chain() []int {
 	return slices.Compact(at)
 }
 
-// glance launches one probe. A commit that fails is set aside; times that may not be compared are
-// measured once more.
+// glance launches one probe. Times that may not be compared are measured once more; a commit that tells nothing is set
+// aside.
 func (e *levelSweep) glance(i int) error {
 	r := e.r
 	if !r.Span.Launchable(i) {
@@ -334,7 +342,7 @@ func (e *levelSweep) glance(i int) error {
 	return nil
 }
 
-// Ends is how much the bad end lies above the good one.
+// Ends is by how much the bad end lies above the good one, a logarithm, with its standard deviation.
 func (s *survey) Ends() (d, sd float64) { return s.Diff(0, len(s.At)-1) }
 
 // rising lists the pairs of neighbours of which the later one is worse, largest first.
@@ -354,7 +362,8 @@ func (s *survey) moves(counts func(d, sd float64) bool) (out []rise) {
 	return out
 }
 
-// blind is the step between neighbours that may well go unseen.
+// blind is the step, a logarithm, that may well lie unseen between two neighbours: twice what a rise must have, at the
+// noisiest pair. Probes that gave no number (a deviation of 0.5 and more) are left out.
 func (s *survey) blind() float64 {
 	worst := 0.0
 	for k := 1; k < len(s.At); k++ {
@@ -365,11 +374,11 @@ func (s *survey) blind() float64 {
 	return 2 * rises * worst
 }
 
-// conclude orders the culprits, gives each its share of the whole, and says what is left.
+// conclude puts the culprits in order, gives each its share of the whole, and says what is left.
 func (e *levelSweep) conclude() {
 	r, f := e.r, &e.r.Account.Finding
 	d, sd := e.survey.Ends()
-	differ := f.Ends.Differ && d > 2*sd
+	differ := f.Ends.Differ && d > 2*sd // else shares of the difference would be shares of nothing
 	f.Culprits = nil
 	slices.SortFunc(e.named, func(a, b named) int { return cmp.Compare(a.index, b.index) })
 	for _, n := range e.named {
@@ -397,7 +406,7 @@ func (e *levelSweep) conclude() {
 	e.remarks()
 }
 
-// reportProbes reports the levels of the probes, and those between the ends as judgements.
+// reportProbes records the levels of all probes, and reports those between the ends as judgements.
 func (e *levelSweep) reportProbes() {
 	f, s := &e.r.Account.Finding, e.survey
 	made := map[int]int{}
@@ -406,7 +415,7 @@ func (e *levelSweep) reportProbes() {
 	}
 	for k, i := range s.At {
 		d, sd := s.Diff(0, k)
-		if sd > 0.5 { // no launch of it gave a number
+		if sd > 0.5 { // the prior alone: no launch of it gave a number
 			continue
 		}
 		l := bisect.Level{Commit: e.r.Span.Id(i), Effect: *e.q.Effect(d, sd)}
@@ -423,7 +432,7 @@ func (e *levelSweep) reportProbes() {
 	}
 }
 
-// remarks says what was not searched.
+// remarks warns of what was not searched, and of what a sweep cannot see.
 func (e *levelSweep) remarks() {
 	r, in := e.r, e.r.Span
 	if len(e.open) > 0 {

@@ -19,7 +19,8 @@ type Channel struct {
 	kernel *kernel  // of an exact metric: how to find the case
 }
 
-// Level is the number of one launch as a logarithm, larger is worse; false where it gives none.
+// Level is the number of one launch as a logarithm, larger being worse; false where it gives none that can be compared
+// with that of the ends.
 func (c Channel) Level(o bisect.Outcome) (float64, bool) {
 	switch {
 	case c.kernel != nil:
@@ -35,7 +36,7 @@ func (c Channel) Level(o bisect.Outcome) (float64, bool) {
 	return c.Metric.Level(o)
 }
 
-// part leaves of an outcome the series of the channel's cases.
+// part is an outcome with only the series of the channel's cases.
 func (c Channel) part(o bisect.Outcome) bisect.Outcome {
 	switch {
 	case !c.All:
@@ -47,18 +48,18 @@ func (c Channel) part(o bisect.Outcome) bisect.Outcome {
 	return o
 }
 
-// otherUnits reports values of the channel's cases in units that are not those of the ends.
+// otherUnits reports whether values of the channel's cases come in other units than at the ends.
 func (c Channel) otherUnits(part bisect.Outcome) bool {
 	return c.units != nil && !slices.Equal(c.units, c.Metric.units(part))
 }
 
-// within is the channel with the units that an end gives it in; no launch in others has a level.
+// within is the channel bound to the units in which an end gives it; launches in others have no level.
 func (c Channel) within(end bisect.Outcome) Channel {
 	c.units = c.Metric.units(c.part(end))
 	return c
 }
 
-// Lacks names what a launch gives no value of, "" if nothing.
+// Lacks names what a launch gives no comparable value of; "" if nothing is missing.
 func (c Channel) Lacks(o bisect.Outcome) string {
 	if c.kernel != nil {
 		if _, ok := c.Figure(o); !ok {
@@ -97,7 +98,7 @@ func (c Channel) Name() string {
 	return c.Metric.Name + " of " + c.Case
 }
 
-// partOf leaves of an outcome the series of one case.
+// partOf is an outcome with only the series of one case.
 func partOf(o bisect.Outcome, one string) bisect.Outcome {
 	var of []bisect.Series
 	for i := range o.Series {
@@ -109,7 +110,8 @@ func partOf(o bisect.Outcome, one string) bisect.Outcome {
 	return o
 }
 
-// Parts is an outcome by its cases: where there are thousands of these, none is looked for among all.
+// Parts is an outcome with its series sorted by case. Programs send thousands of cases; so none need be searched for
+// among all.
 type Parts struct {
 	whole bisect.Outcome
 	by    map[string][]bisect.Series
@@ -124,8 +126,8 @@ func NewParts(o bisect.Outcome) Parts {
 	return p
 }
 
-// Of is as much of the outcome as tells the number of a channel: of a kernel that is not there by any of its names,
-// all of it.
+// Of is as much of the outcome as tells the number of a channel. For a kernel that is not there under any of its names
+// it is the whole.
 func (p Parts) Of(c Channel) bisect.Outcome {
 	o := p.whole
 	switch {
@@ -151,8 +153,8 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-// Channels lists what both ends have sent, the whole of a metric before its cases. The whole is of the
-// cases that both have.
+// Channels lists what both ends, g good and b bad, have sent, each metric as a whole before its cases. The whole is
+// over the cases that both ends have in one unit. Exact metrics are left out (Kernels).
 func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 	var out []Channel
 	for _, m := range ms {
@@ -192,7 +194,7 @@ func InCommon(a, b []string) []string {
 }
 
 // alike lists the cases that two launches give in one and the same unit; nil if there are none. A launch that gives a
-// case in several, such as 10 and 3 ms, gives no number of it.
+// case in several units, such as 10 and 3 ms, gives no number of it.
 func alike(m Metric, a, b bisect.Outcome) (out []string) {
 	of, other := NewParts(a), NewParts(b)
 	for _, one := range InCommon(Cases(m, a), Cases(m, b)) {
@@ -204,7 +206,8 @@ func alike(m Metric, a, b bisect.Outcome) (out []string) {
 	return out
 }
 
-// Clashes says which cases two launches give in different units, or in several.
+// Clashes says, in sentences, which cases two launches give in different units, or in several. sides are the names of
+// the launches.
 func Clashes(ms []Metric, first [2]bisect.Outcome, sides [2]string) (out []string) {
 	of := [2]Parts{NewParts(first[0]), NewParts(first[1])}
 	for _, m := range ms {
@@ -218,7 +221,7 @@ func Clashes(ms []Metric, first [2]bisect.Outcome, sides [2]string) (out []strin
 	return out
 }
 
-// inUnits is how values are given that have these units.
+// inUnits says in which units values are given.
 func inUnits(units []string) string {
 	var each []string
 	for _, u := range units {
@@ -258,7 +261,8 @@ func OneSided(ms []Metric, first [2]bisect.Outcome, sides [2]string) []string {
 	return out
 }
 
-// InBoth lists what both launches gave in the same units: a metric over all of its cases, where these are the same, and by case.
+// InBoth lists what both launches give in the same units: a metric over all of its cases, where these are the same on
+// both sides, and case by case.
 func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 	var out []Channel
 	for _, m := range ms {
@@ -287,7 +291,7 @@ func InBoth(ms []Metric, first [2]bisect.Outcome) []Channel {
 	return out
 }
 
-// Unit is what the numbers of a channel are counted in.
+// Unit is the unit of a channel's numbers in a launch; "" for none.
 func (c Channel) Unit(o bisect.Outcome) string {
 	if c.Metric.OfProcess() && !c.Metric.Counted {
 		return "s"
@@ -300,7 +304,7 @@ func (c Channel) Unit(o bisect.Outcome) string {
 	return ""
 }
 
-// Value is the number itself that has a level.
+// Value is the number that has a level. Exact numbers come out whole, and 0 as 0.
 func (c Channel) Value(level float64) float64 {
 	v := c.Positive(level)
 	switch {
@@ -314,7 +318,7 @@ func (c Channel) Value(level float64) float64 {
 	return v
 }
 
-// Positive is the number of which there can be a ratio.
+// Positive is the number that has a level, as a ratio takes it: above 0 even where Value is 0.
 func (c Channel) Positive(level float64) float64 {
 	if c.Metric.Higher {
 		level = -level

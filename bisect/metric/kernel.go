@@ -10,10 +10,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// worstKernel stands for the name of a kernel where whichever is worst is meant.
+// worstKernel stands for the name of a kernel where whichever is worst in a build is meant.
 const worstKernel = "the worst kernel"
 
-// kernel is how the kernel of an exact number is found in builds that may name it otherwise or lack it.
+// kernel says how the kernel of an exact number is found in builds that may name it otherwise, or lack it.
 type kernel struct {
 	names  []string        // at the good and at the bad end
 	others map[string]bool // names that the ends give, and so of other kernels where not among these
@@ -26,8 +26,8 @@ type Figure struct {
 	name  string // as the build gives it; "" where there is no such kernel
 }
 
-// Figure finds the kernel in a build: by name, else by the name of its function where no other kernel of
-// it is left; ok is false where the build does not tell its number.
+// Figure finds the kernel in a build: by name, or else by the name of its function where exactly one other kernel of
+// that function is left. ok is false where the build does not tell the number.
 func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
 	var own, kin []Figure
 	told := false
@@ -55,8 +55,8 @@ func (c Channel) Figure(o bisect.Outcome) (f Figure, ok bool) {
 	return Figure{}, false
 }
 
-// Was is the case as the first of two launches names it, where the second has the kernel under another name;
-// "" for a number that is not of a kernel.
+// Was is the case as the first of two launches names it, where the second has the kernel under another name; "" for a
+// number that is not of a kernel.
 func (c Channel) Was() string {
 	if c.kernel == nil || c.kernel.worst {
 		return ""
@@ -64,7 +64,7 @@ func (c Channel) Was() string {
 	return c.kernel.names[0]
 }
 
-// OfWorst reports that the number is that of whichever kernel is worst in a build.
+// OfWorst reports whether the number is that of whichever kernel is worst in a build.
 func (c Channel) OfWorst() bool { return c.kernel != nil && c.kernel.worst }
 
 // Words are a figure for people, with the kernel where the channel does not name it.
@@ -79,7 +79,7 @@ func (c Channel) Words(f Figure) string {
 	return v
 }
 
-// Family is the name of a kernel without what stands in brackets: its function.
+// Family is the name of a kernel without template arguments and parameters: its function.
 func Family(name string) string {
 	i := strings.IndexAny(name, "<(")
 	if i < 0 {
@@ -88,13 +88,13 @@ func Family(name string) string {
 	return name[:i] + name[strings.LastIndexAny(name, ">)")+1:]
 }
 
-// without is a list but for one name.
+// without is a list less one name.
 func without(all []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return n == name })
 }
 
-// Renamed pairs the names of two builds that only one of them has and that are the only such names of their family: a
-// template with other arguments.
+// Renamed pairs names that only one of two builds has, where they are the only such names of their family: a template
+// with other arguments.
 func Renamed(a, b []string, family func(string) string) (pairs [][2]string) {
 	alone := func(all []string, others map[string]bool) map[string]string {
 		out, count := map[string]string{}, map[string]int{}
@@ -120,11 +120,12 @@ func Renamed(a, b []string, family func(string) string) (pairs [][2]string) {
 	return pairs
 }
 
-// Kernels are the channels of an exact metric: the kernels that both ends have, under one name or, as a
-// template with other arguments is one kernel still, as the only one of its function. One that only one
-// end has counts where it is a step from nothing or to it; but one that has no more than what went or came
-// on the other side may be that under a new name. Without any of these it is the worst kernel of each build.
-// left are the names of either end that stay out of it.
+// Kernels are the channels of an exact metric: the kernels that both ends have, under one name or as the only one of
+// their function, since a template with other arguments is still one kernel.
+//
+// A kernel that only one end has counts as a step from nothing or to nothing. But if its number is no larger than what
+// only the other end has, it may be the same kernel under a new name, and does not count. If that leaves no channel, the
+// worst kernels of both builds are compared. left are the names of either end that are not compared.
 func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 	names := [2][]string{Cases(m, g), Cases(m, b)}
 	others := setOf(slices.Concat(names[0], names[1]))
@@ -158,7 +159,7 @@ func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 	return cs, left
 }
 
-// fromNothing takes the kernels of one end that exceed all of those only the other end has.
+// fromNothing takes the kernels of one end that exceed every kernel that only the other end has; left are the others.
 func fromNothing(m Metric, only [2][]string, ends [2]Parts, of func(...string) Channel) (cs []Channel, left [2][]string) {
 	level := func(side int, n string) float64 {
 		y, _ := m.Level(bisect.Outcome{Series: ends[side].by[n]})

@@ -2,14 +2,14 @@ package metric
 
 import "github.com/kbisect/kbisect/bisect"
 
-// Lost is a number that launches of the good end give and those of the bad end do not, such as that of a case
-// which is skipped there, or not a number any more.
+// Lost is a number that launches of the good end give and those of the bad end do not, such as that of a case which is
+// skipped there, or is not a number any more.
 type Lost struct{ Metric, Case string }
 
 func (l Lost) String() string { return Channel{Metric: Metric{Name: l.Metric}, Case: l.Case}.Name() }
 
-// LostBetween lists what every launch of the good end gives and none of the bad end, of metrics that programs
-// tell: what a build tells goes with its kernel.
+// LostBetween lists what every launch of the good end gives and none of the bad end does, of metrics that programs
+// send: what a build tells goes with its kernel.
 func LostBetween(ms []Metric, good, bad []bisect.Outcome) (lost []Lost) {
 	if len(good) == 0 || len(bad) == 0 {
 		return nil
@@ -28,7 +28,7 @@ func LostBetween(ms []Metric, good, bad []bisect.Outcome) (lost []Lost) {
 	return lost
 }
 
-// Missed is an outcome as a search sees it that looks for what was lost: one that ended well without it is wrong.
+// Missed is an outcome as seen by a search for what was lost: one that ended well without it is wrong.
 func Missed(o bisect.Outcome, lost []Lost) bisect.Outcome {
 	if o.Class != bisect.OK {
 		return o

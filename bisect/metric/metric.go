@@ -6,7 +6,7 @@
 // is about 1 %. One launch gives one number of each channel: samples inside a process are no replicates
 // (judge.md 1.3).
 //
-// The package knows nothing of searches, comparisons and noise.
+// The package must not know searches, comparisons or noise.
 package metric
 
 import (
@@ -39,7 +39,7 @@ type Metric struct {
 	Fallback bool `json:",omitempty"`
 }
 
-// zeroAs stands for 0 in an exact metric: all other values are whole numbers.
+// zeroAs stands for 0 in an exact metric, which has no logarithm; all other values of such a metric are whole numbers.
 const zeroAs = 0.5
 
 // The rules that a search and a comparison share.
@@ -49,17 +49,19 @@ const (
 	EffectMargin = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
 )
 
-// OfProcess reports a metric that the first launches of the ends, made to see what they end as, may
-// not show as the later ones do.
+// OfProcess reports a metric of the process as a whole, which is not sent by the program: the wall time, a phase, or a
+// counter of the kernel. It has no cases, and the first launches of the ends, made only to see how they end, may show
+// another value than later ones.
 func (m Metric) OfProcess() bool {
 	return m.Counted || m.Name == "wall" || strings.HasPrefix(m.Name, "phase.")
 }
 
-// fromNothing reports numbers of which a kernel should have none at all: one that is not there has none,
-// and one that comes with some is a step. Every kernel has registers.
+// fromNothing reports a number of which a kernel should have none at all: one that is not there has none, and one that
+// comes with some is a step. Every kernel has registers.
 func (m Metric) fromNothing() bool { return m.Exact && (m.Name == "spills" || m.Name == "stack") }
 
-// Cases are those of which an outcome holds a value of a metric.
+// Cases are the cases of a metric for which an outcome holds a usable value, in the order in which they were sent; the
+// case of a program without cases is "".
 func Cases(m Metric, o bisect.Outcome) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -84,8 +86,7 @@ func Names(ms []Metric) string {
 	return strings.Join(out, ", ")
 }
 
-// Value is the number that a launch gave for one case of a metric, or, for an empty case, the geometric mean
-// over all of them.
+// Value is the number that a launch gave for one case of a metric or, for "", the geometric mean over all cases.
 func (m Metric) Value(o bisect.Outcome, one string) (float64, bool) {
 	c := Channel{Metric: m, Case: one, All: one == ""}
 	y, ok := c.Level(o)
@@ -98,7 +99,7 @@ func Sent(o bisect.Outcome) []string { return SentByBoth(o, o) }
 // Unit is what a launch counts a metric in.
 func (m Metric) Unit(o bisect.Outcome) string { return Channel{Metric: m, All: true}.Unit(o) }
 
-// units are those of the values that a launch gives, in order.
+// units are those of the values that a launch gives, sorted.
 func (m Metric) units(o bisect.Outcome) (out []string) {
 	for i := range o.Series {
 		if s := &o.Series[i]; s.Metric == m.Name && len(s.Values) > 0 && !slices.Contains(out, s.Unit) {
@@ -120,8 +121,9 @@ func (m Metric) given(launches []bisect.Outcome) map[string]int {
 	return n
 }
 
-// Level returns the number that stands for one process: the logarithm of the median of its samples,
-// averaged over its cases, with the sign turned so that larger is worse.
+// Level returns the number that stands for one process: the logarithm of the median of its samples, averaged over its
+// cases, with the sign turned so that larger is worse. ok is false where there is none, or where it must not be
+// compared (Outcome.Unfit, Outcome.Only).
 func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.Log(o)
 	ok = ok && (o.Unfit == "" || m.Exact) && (o.Only == "" || o.Only == m.Name)
@@ -131,12 +133,12 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	return v, ok
 }
 
-// mostValue is beyond every measurement, and its inverse below: a number that far off is a mistake of the program, and
-// squares of ratios of such numbers overflow in the belief, which would launch one commit again and again.
+// mostValue and its inverse bound what counts as a measurement. A number beyond is a mistake of the program, and
+// squares of ratios of such numbers would overflow in a belief, which would launch one commit again and again.
 const mostValue = 1e100
 
-// Log is the logarithm of the median of a launch's samples, averaged over the cases; false where there is none
-// above 0.
+// Log is the logarithm of the median of a launch's samples, averaged over the cases; false where no case has one above
+// 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 	if m.Name == "wall" && !m.Counted {
 		return math.Log(o.Wall), o.Wall > 0
@@ -173,7 +175,7 @@ func Median(v []float64) float64 {
 	return m
 }
 
-// SentByBoth lists the metrics that both ends have values of.
+// SentByBoth lists, sorted, the metrics that both launches have values of, wall time and phases among them.
 func SentByBoth(g, b bisect.Outcome) []string {
 	names := []string{"wall"}
 	for _, p := range g.Phases {

@@ -10,10 +10,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Direction is which values of a number are better.
+// Direction says which values of a number are better.
 type Direction string
 
-// The directions. Unknown is that of a number that says nothing about it.
+// The directions. Unknown is the direction of a number about which neither unit nor name says anything.
 const (
 	Lower   Direction = "lower"
 	Higher  Direction = "higher"
@@ -32,8 +32,8 @@ func Units() []string {
 	return strings.Fields("ns us ms s min B kB MB GB KiB MiB GiB B/s MB/s GB/s TB/s GiB/s Gbit/s FLOP/s GFLOP/s TFLOP/s Hz MHz GHz op/s it/s token/s img/s fps cycles instructions W J % count")
 }
 
-// ParseUnit reads the symbol of a unit: an amount (ms, GiB, count), work in a time (GB/s, GFLOP/s, tokens/sec,
-// fps), or an amount for a piece of work (us/op, B/op). Plurals and prefixes are understood.
+// ParseUnit reads the symbol of a unit: an amount (ms, GiB, count), work in a time (GB/s, GFLOP/s, tokens/sec, fps),
+// or an amount for a piece of work (us/op, B/op). Plurals and prefixes are understood; false for any other.
 func ParseUnit(symbol string) (Unit, bool) {
 	if u, ok := amount(symbol); ok {
 		return u, true
@@ -82,7 +82,7 @@ func amount(s string) (Unit, bool) {
 	return Unit{}, false
 }
 
-// fraction takes a symbol apart at its slash, or what is written for one.
+// fraction splits a symbol at its slash, or at what is written for one.
 func fraction(s string) (over, under string, ok bool) {
 	for _, bar := range []string{"/", " per ", "_per_"} {
 		if over, under, ok = strings.Cut(s, bar); ok {
@@ -97,7 +97,7 @@ func fraction(s string) (over, under string, ok bool) {
 	return strings.TrimSuffix(s, u) + noun, "s", ok
 }
 
-// work reads what is done: bytes, bits, operations, or things that programs count.
+// work reads what is done in a time: bytes, bits, operations, or things that programs count.
 func work(s string) (Unit, bool) {
 	u, factor := prefixed(s)
 	switch u {
@@ -125,7 +125,7 @@ func counted(s string) (noun string, ok bool) {
 	return "", false
 }
 
-// isThing knows the nouns that throughputs are counted in.
+// isThing knows the nouns in which throughputs are counted.
 func isThing(noun string) bool {
 	switch noun {
 	case "byte", "bit", "flop", "op", "operation", "it", "iter", "iteration", "item", "step", "run", "call", "launch", "kernel", "batch", "epoch", "task", "job",
@@ -139,7 +139,7 @@ func isThing(noun string) bool {
 	return false
 }
 
-// prefixed cuts a decimal or binary prefix off a unit that is known with it.
+// prefixed cuts a decimal or binary prefix off a unit that takes one; factor is 1 without.
 func prefixed(s string) (unit string, factor float64) {
 	if takesPrefix(s) || len(s) < 2 {
 		return s, 1
@@ -154,7 +154,7 @@ func prefixed(s string) (unit string, factor float64) {
 	return s, 1
 }
 
-// takesPrefix reports units that are written with prefixes.
+// takesPrefix reports whether a unit is written with prefixes.
 func takesPrefix(unit string) bool {
 	switch unit {
 	case "B", "b", "H", "Hz", "Bps", "bps", "IPS", "TEPS", "qps", "rps", "tps", "pps", "iops", "IOPS":
@@ -164,8 +164,8 @@ func takesPrefix(unit string) bool {
 	return noun
 }
 
-// Base converts a value to the unit that it is kept in, so that 900 MB/s and 1.1 GB/s compare. A unit that is
-// not known stays.
+// Base converts a value to the unit in which it is kept, so that 900 MB/s and 1.1 GB/s compare. A unit that is not
+// known stays as it is.
 func Base(v float64, unit string) (float64, string) {
 	if unit == "s" || unit == "" {
 		return v, unit
@@ -180,7 +180,7 @@ func Base(v float64, unit string) (float64, string) {
 	return v * u.Factor, u.Base
 }
 
-// ofName is the direction of a number without a unit, from what its name ends in: tokens_per_s, p99.latency.
+// ofName is the direction of a number without a unit, by what its name ends in: tokens_per_s, p99.latency.
 func ofName(name string) Direction {
 	if u, ok := ParseUnit(name); ok && len(name) > 2 {
 		return u.Better
@@ -226,8 +226,8 @@ func (e *DirectionError) Hint() string {
 	return `say better = "higher" or better = "lower" in its [metric], or --better higher or lower; or send a unit such as ` + "ms, GB/s or op/s"
 }
 
-// Direction is which values of the metric are better: what the user said, else what the units of the values tell
-// that launches gave, else what its name tells. The error is a [*DirectionError].
+// Direction says which values of the metric are better: what the user said, or else what the units of the values that
+// launches gave tell, or else its name. The error is a [*DirectionError].
 func (m Metric) Direction(launches ...bisect.Outcome) (Direction, error) {
 	switch {
 	case m.Higher:
@@ -271,8 +271,8 @@ func (m Metric) Better() Direction {
 	return Lower
 }
 
-// Directed are metrics with the directions that they have for launches; err is of the first whose direction is
-// unknown, for which lower is taken as better.
+// Directed is the metrics with the directions that they have for these launches. err is about the first one whose
+// direction is unknown; it is taken to be lower, which the caller may accept.
 func Directed(ms []Metric, launches ...bisect.Outcome) (out []Metric, err error) {
 	for _, m := range ms {
 		d, unknown := m.Direction(launches...)

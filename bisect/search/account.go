@@ -8,16 +8,18 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// Account is what a run has concluded so far.
+// Account is what a run has concluded so far. It is written as the run goes, so that a search which is cut off still
+// has an answer: whatever Finding holds at that moment.
 type Account struct {
 	Finding bisect.Finding
 	Metric  string // that the run is about; "" for a failure
 	onStep  func(bisect.Step)
 }
 
+// Warn adds a warning to the finding: one sentence, with what the user can do about it after "\nhint: ".
 func (a *Account) Warn(text string) { a.Finding.Warnings = append(a.Finding.Warnings, text) }
 
-// Judged reports a judgement.
+// Judged adds a judgement to the steps of the finding and reports it to Search.OnStep.
 func (a *Account) Judged(s bisect.Step) {
 	s.Verdict.Metric = a.Metric
 	a.Finding.Steps = append(a.Finding.Steps, s)
@@ -26,8 +28,8 @@ func (a *Account) Judged(s bisect.Step) {
 	}
 }
 
-// relay passes on a judgement made inside a part of the range, whose ends and parents are no good
-// commits for anything else.
+// relay passes on a judgement from the run over a part of the range. Its ends, and the parent that it proves, are good
+// or bad only with respect to that part, so they get roles of their own.
 func (a *Account) relay(s bisect.Step) {
 	switch s.Role {
 	case bisect.RoleGoodEnd:
@@ -40,7 +42,8 @@ func (a *Account) relay(s bisect.Step) {
 	a.Judged(s)
 }
 
-// Ends keeps the comparison of the ends; a new beginning reports it only once.
+// Ends records the comparison of the ends. Each new round compares them again; only the first comparison is reported
+// as judgements.
 func (a *Account) Ends(r *Run, e bisect.Ends) {
 	f := &a.Finding
 	first := f.Ends.Why == "" && len(f.Steps) == 0
@@ -57,7 +60,9 @@ func (a *Account) Ends(r *Run, e bisect.Ends) {
 	}
 }
 
-// reportLooked reports what is known about commits that were launched before the ends were known.
+// reportLooked reports the commits that were launched before the ends were known, on the walk back to a good one. It
+// leaves out what one launch cannot judge (a timed question), and what was reported before: a part of the range and a
+// new round share the ledger.
 func reportLooked(r *Run) {
 	if r.Question.Rules().Timed || r.Inner || r.Rounds > 0 {
 		return
@@ -69,10 +74,10 @@ func reportLooked(r *Run) {
 	}
 }
 
-// Remaining is the size of the smallest set of commits that almost surely includes the culprit.
+// Remaining is the size of the smallest set of commits that holds the culprit with the probability Rules.Credible.
 func Remaining(r *Run) int { return len(r.Belief.Credible(r.Question.Rules().Credible)) }
 
-// believed is where a run thinks the culprit is.
+// believed is the belief of a run as it is kept with each step: see masses.
 func believed(r *Run) (out []bisect.Mass) {
 	for _, m := range masses(r.Belief.Weights()) {
 		x := bisect.Mass{From: r.Span.Id(m.from), P: m.p}
@@ -84,14 +89,15 @@ func believed(r *Run) (out []bisect.Mass) {
 	return out
 }
 
-// mass is the probability of the commits from one to another.
+// mass is the probability p that the culprit is one of the commits from..to, both included.
 type mass struct {
 	from, to int
 	p        float64
 }
 
-// masses puts weights together: commits that may well be the culprit stand alone, those between them in one. What is
-// next to impossible is left out, so that a long search stays short.
+// masses condenses weights: each commit of at least `likely` stands alone, and the less likely ones between two of
+// these share one entry. Entries below `nothing` are left out, so that the log of a long search stays short. While
+// open is true, the last entry takes in the commits that follow.
 func masses(weights []float64) (out []mass) {
 	const likely, nothing = 1.0 / 16, 1e-4
 	open := false
@@ -112,10 +118,11 @@ func masses(weights []float64) (out []mass) {
 	return slices.DeleteFunc(out, func(m mass) bool { return m.p < nothing })
 }
 
-// Inconclusive ends the run with what is known: the likeliest commits that together almost surely include the culprit.
+// Inconclusive ends the run without a culprit: the suspects are the likeliest commits that together hold it with the
+// probability Rules.Credible. Before any belief there is, they are all commits with a prior.
 func (a *Account) Inconclusive(r *Run) {
 	b, share := r.Belief, 1.0
-	if b == nil { // no launch says anything
+	if b == nil { // the run ended before the ends were told apart
 		b = belief.NewFailures(r.Span.Commits, r.Span.Prior, true)
 	} else {
 		share = r.Question.Rules().Credible
@@ -151,8 +158,10 @@ func WhyNot(q Question, o bisect.Outcome, a Answer) string {
 	return o.Describe()
 }
 
-// Conclude names the culprit, which is right with probability p, or the set that untestable commits keep together; fill
-// adds what the proof has shown.
+// Conclude ends the run with an answer. A single member is the culprit, right with probability p; fill adds to it what
+// the proof has shown. Several members are commits that only untestable ones lie between: no launch can tell them
+// apart, so they become the suspects, weighted by the belief. A culprit that the launches do not fit (belief.Misfit)
+// or that was not proven (Fast) is stated with less confidence, and a warning.
 func (a *Account) Conclude(r *Run, members []int, p float64, fill func(out *bisect.Culprit)) {
 	f := &a.Finding
 	weights := r.Belief.Weights()
@@ -175,7 +184,7 @@ func (a *Account) Conclude(r *Run, members []int, p float64, fill func(out *bise
 	fill(&out)
 	if x := r.Belief.Misfit(members[0]); x.Misfits() {
 		out.Confidence = min(out.Confidence, doubted)
-		a.Warn(fmt.Sprintf("the launches do not fit one change alone: those of %s would come by chance with a probability of %.1g\nhint: the range may hold other changes (--all looks for every one), or that commit may be unlike its neighbours for a reason of its own", bisect.ShortID(r.Span.Id(x.Index)), x.P))
+		a.Warn(fmt.Sprintf("the launches do not fit one change alone: those of %s would come by chance with a probability of %.1g\nhint: the range may hold other changes (--all looks for every one), or that commit may be unlike its neighbours for another reason", bisect.ShortID(r.Span.Id(x.Index)), x.P))
 	}
 	if r.Search.Fast {
 		out.Confirmed, out.Confidence = false, min(out.Confidence, unproven)
@@ -184,7 +193,7 @@ func (a *Account) Conclude(r *Run, members []int, p float64, fill func(out *bise
 	f.Result, f.Culprits = bisect.Found, []bisect.Culprit{out}
 }
 
-// doubted is the most that an answer states which some launches contradict.
+// doubted is the most confidence that is stated for an answer which some launches contradict.
 const doubted = 0.9
 
 // WarnOthers reports the commits that were set aside because they fail with another complaint. This search blames no

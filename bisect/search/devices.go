@@ -7,7 +7,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Devices lists the devices to launch on, from 1; a single 0 where devices are not kept apart.
+// Devices lists the numbers of the devices to launch on, from 1, less those set apart. Where devices are not told
+// apart it is a single 0, which stands for any.
 func Devices(l *Ledger) (out []int) {
 	for k := range l.Search.Devices {
 		if !l.apart[k+1] {
@@ -20,7 +21,8 @@ func Devices(l *Ledger) (out []int) {
 	return out
 }
 
-// madeOn is the device that a trial was made on, whichever it was asked for on: a resumed search may find others.
+// madeOn is the number of the device that a trial was really made on, which may not be the one asked for: the machine
+// of a resumed search may have other devices. A device seen for the first time gets the next number.
 func madeOn(l *Ledger, t Trial) int {
 	if len(t.Devices) != 1 {
 		return t.On
@@ -34,7 +36,7 @@ func madeOn(l *Ledger, t Trial) int {
 	return slices.Index(l.seen, t.Devices[0].UUID) + 1
 }
 
-// IsApart reports a device that was set apart.
+// IsApart reports whether a device, by its number, was set apart.
 func IsApart(l *Ledger, device int) bool { return l.apart[device] }
 
 // DeviceName is the name of a device for people.
@@ -42,7 +44,8 @@ func DeviceName(l *Ledger, device int) string {
 	return fmt.Sprintf("device %d (%s)", device, l.Search.Devices[device-1])
 }
 
-// SetApart leaves out a device that shows other things than those before it, and all that it has shown.
+// SetApart drops a device that disagrees with the others: nothing more is launched on it, and its launches stay in the
+// ledger but count no more.
 func SetApart(r *Run, device int, why string) {
 	l := r.Ledger
 	l.apart[device] = true
@@ -53,10 +56,11 @@ func SetApart(r *Run, device int, why string) {
 	}
 }
 
-// spent reports that the budget is used up.
+// spent reports whether the budget is used up.
 func spent(r *Run) bool { return r.Search.Spent != nil && r.Search.Spent() }
 
-// LookAt launches an end on every device, at a time, and returns what each showed.
+// LookAt launches an end once on each device, all at the same time where that is possible, and returns the trials in
+// the order of Devices.
 func LookAt(r *Run, id string, why bisect.Purpose) (out []Trial, err error) {
 	var next []Wanted
 	for _, on := range Devices(r.Ledger) {
@@ -73,11 +77,12 @@ func LookAt(r *Run, id string, why bisect.Purpose) (out []Trial, err error) {
 	return out, nil
 }
 
-// tellsApart is how often devices must end differently, each always in its own way, before they count as different: a
-// failure may come now and then.
+// tellsApart is how many launches in a row must end differently on two devices, always in the same two ways, before
+// the devices count as different: a complaint may be flaky.
 const tellsApart = 4
 
-// Compare sets devices apart on which an end ends differently than on the first of all.
+// Compare sets apart the devices on which an end keeps ending in another class than on the first. all holds a launch
+// from each device, as LookAt returns them. An error is that of a launch.
 func Compare(r *Run, all []Trial) error {
 	for _, t := range all[1:] {
 		if t.Class == all[0].Class || t.On == 0 {

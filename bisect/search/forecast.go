@@ -7,8 +7,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// Progress is how far a search is and what it will still take. Done never falls. What is expected only falls as well,
-// unless there is a reason.
+// Progress is how far a search is and what it will still take. Done never falls, and what is expected only falls,
+// unless Reason says why it rose.
 type Progress struct {
 	Suspects         float64 // the number of equally likely suspects that would be as hard to tell apart
 	Probability      float64 // of the likeliest suspect
@@ -39,8 +39,10 @@ type Outlook struct {
 	Noise    float64 // standard deviation of a launch; 0: nothing is known of it
 }
 
-// The rules of a forecast, chosen on traces of simulated searches: the estimates themselves jump up and down from launch
-// to launch, and their minimum soon is a third of what is left.
+// The rules of a forecast. The estimates of a belief jump up and down from launch to launch, so they are not shown as
+// they are; nor is their minimum, which after a third of a search is 0.05 to 0.5 of what is left. The values were
+// chosen on traces of simulated searches: a forecast made after a third of a search then is 0.6 to 1.2 of what is left
+// (medians of nine kinds of searches, 100 of each).
 const (
 	follows  = 0.5 // share of the way that it falls at a time to a lower estimate
 	rises    = 1.5 // times what was said that an estimate must come to before it counts
@@ -50,7 +52,7 @@ const (
 	changed  = 1.3 // times what it was that noise, or the time of a launch, has changed
 )
 
-// basis is what a forecast rests on.
+// basis is the state of a search at one launch: its estimate, and all that can explain why the next one is higher.
 type basis struct {
 	Outlook
 	run     *Run
@@ -60,7 +62,8 @@ type basis struct {
 	made    int     // launches
 }
 
-// since is what has changed.
+// since names what has changed since an older basis and explains a higher estimate, the plainest reason first. Nothing
+// having changed, the launches told less than they promised.
 func (b basis) since(old basis) Reason {
 	switch {
 	case b.run != old.run:
@@ -77,13 +80,15 @@ func (b basis) since(old basis) Reason {
 	return Unlucky
 }
 
-// forecast is what was said of the end of a search.
+// forecast is what was last said of the end of a search.
 type forecast struct {
 	launches, seconds, done float64
 	on                      basis // when it rose last
 }
 
-// take takes in an estimate; the reason is "" where it does not raise the forecast.
+// take brings the forecast up to a new estimate. A lower one pulls it down part of the way (follows). A higher one
+// counts only beyond `rises` and `beyond`, and with no reason but bad luck only once many of the promised launches
+// were made (doubtful); then the forecast begins anew, and why is returned. Otherwise why is "".
 func (f *forecast) take(now basis, launches float64) (why Reason) {
 	seconds := launches * now.pace
 	more := launches > rises*f.launches+beyond || seconds > rises*f.seconds+beyond*now.pace
@@ -104,7 +109,8 @@ func (f *forecast) take(now basis, launches float64) (why Reason) {
 	return why
 }
 
-// raised is a forecast that begins anew.
+// raised is a forecast that begins anew: never below what was said, and with a margin (cautious), except the first
+// one.
 func raised(said, estimate float64, first bool) float64 {
 	if first {
 		return estimate
@@ -112,7 +118,8 @@ func raised(said, estimate float64, first bool) float64 {
 	return max(said, cautious*estimate)
 }
 
-// Tell reports the progress by a belief, and by what its question expects.
+// Tell reports the progress of a run to Search.OnProgress; where there is no belief yet it does nothing. o is what the
+// question expects of the rest of the run.
 func Tell(r *Run, b belief.Belief, o Outlook) {
 	if r.Search.OnProgress == nil || b == nil {
 		return

@@ -9,11 +9,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// Foresee says what will probably be asked for from now on, beginning with the launch of commit i: the other end, the
-// commits that the next decisions lead to, and the clean builds of a proof. They are built at once, as many as the machine
-// can at a time. What is foreseen follows from the launches alone, so that a search that is resumed foresees the same.
+// Foresee tells Search.Ahead what will probably be asked for from now on, beginning with the launch of commit i: the
+// other end, the commits that the next decisions lead to, and the clean builds of a proof. They can all be built at
+// once, as many as the machine can at a time. The forecast depends on the launches alone, so a resumed search makes
+// the same one.
 //
-// A build that takes too long is judged by builds that nothing disturbs.
+// A search about the time of builds foresees nothing: its builds must not disturb each other.
 func (r *Run) Foresee(i int) {
 	if r.Search.Width < 2 || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
 		return
@@ -46,9 +47,10 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
-// side makes up to n launches at a time, each on its own device where devices are kept apart. The belief chooses each of
-// them; a new commit lies at one of n quantiles of the culprit's place (judge.md 7). It makes at most twice as many as are
-// still expected, and launches commit i where no other launch would tell anything.
+// side makes up to n launches at the same time, each on its own device where devices are told apart. The belief
+// chooses them one by one, knowing which are taken; new commits come from the n quantiles k/(n+1) of the culprit's
+// place (judge.md 7). There are at most twice as many as the rest of the run is expected to take. Where the belief
+// wants none, commit i is launched.
 func side(r *Run, i, n int) error {
 	if len(r.Search.Devices) > 0 {
 		n = len(Devices(r.Ledger))
@@ -88,17 +90,20 @@ type pick struct {
 	chance  float64
 }
 
-// frontier is what the decisions of a run lead to, by the probability of each commit to be the culprit.
+// frontier is what the decisions of a run lead to. weights holds, for each commit, the probability that it is the
+// culprit; they need not add up to 1.
 type frontier struct {
 	run     *Run
 	weights []float64
 }
 
-// commits lists the commits that the next decisions lead to, the likeliest first: the one in the middle of the suspects,
-// those in the middle of either half, and so on. Where the first one is chosen already, it is commit i.
+// commits lists the commits that the next decisions lead to, at most Search.Width. Each one splits a part of the
+// culprit's probability in two, and the largest part is split next: the middle of the suspects, the middles of either
+// half, and so on. chance is the size of the part that a commit splits, which is how likely the search gets there. The
+// first pick is commit i, if that is a new one.
 //
-// A commit that is being built already is taken for one in the middle when it lies near it, so that the builds of one
-// decision serve the next.
+// A commit that is being built already counts as the middle if it lies near it, so that the builds for one decision
+// serve the next.
 func (f frontier) commits(i int) (picks []pick) {
 	r := f.run
 	if r.graph == nil {
@@ -135,8 +140,9 @@ func (f frontier) commits(i int) (picks []pick) {
 	return picks
 }
 
-// middle is the commit never launched whose probability to be bad lies nearest to the middle between two others, one
-// that is being built if it lies near enough; -1 where there is none.
+// middle is the commit never launched whose probability to be bad lies nearest to halfway between low and high,
+// preferring one that is being built and lies near enough; -1 where there is none. bad holds unnormalised
+// probabilities, which add up to total.
 func (f frontier) middle(bad []float64, total, low, high float64) int {
 	const near = 0.2 // of the distance between the two
 	best, at := math.Inf(1), -1
@@ -156,7 +162,8 @@ func (f frontier) middle(bad []float64, total, low, high float64) int {
 	return at
 }
 
-// proofs adds to the picks the likeliest culprits, and their clean builds and those of their parents.
+// proofs adds the clean builds that proofs of the likeliest culprits will take, those of their parents too, and the
+// launch that a likely culprit gets once more before it is believed. It orders all picks by their chance.
 func (f frontier) proofs(picks []pick) []pick {
 	r := f.run
 	const likely = 0.2
@@ -186,7 +193,7 @@ func (f frontier) proofs(picks []pick) []pick {
 	return picks
 }
 
-// prices says what the next launches will cost.
+// prices says what the next launches will cost. What is built ahead is as good as built.
 func (r *Run) prices() belief.Prices {
 	p := r.Ledger.prices(r.Question)
 	p.Built = func(i int) bool { return r.Ledger.launched[r.Span.Id(i)] || r.foreseen[i] }

@@ -8,8 +8,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// learned is what the launches of a ledger have opened, and which commits change nothing of it. It is a guess: a commit
-// may read what none before it has read. So it narrows a search, and is dropped where launches contradict it.
+// learned is what the launches of a ledger have opened, and which commits change nothing of it. It is a guess, since a
+// commit may read what none before it has read. So it narrows the search, never proves anything, and is dropped as
+// soon as launches contradict it.
 type learned struct {
 	opened    map[string]bool
 	ends      [2]bool         // good, bad: a launch has told what it opened
@@ -32,13 +33,14 @@ func (l *learned) take(t Trial) {
 	l.ends[1] = l.ends[1] || t.Purpose == bisect.EndBad
 }
 
-// Commits of a large range are compared only where that is cheap beside the launches that it saves.
+// In a large range, commits are compared with what was opened only where that costs less than one launch of an end.
 const (
 	alwaysCompared = 256    // commits
 	compareSeconds = 0.0005 // of one commit with its parents
 )
 
-// refresh asks anew which commits change nothing that was opened, where more was opened since.
+// refresh asks Search.Untouched again if more was opened since it was last asked. Both ends must have told what they
+// opened: what only the bad side reads is where the culprit may be.
 func (l *learned) refresh(r *Run) {
 	if r.Search.Untouched == nil || l.of < 0 || !l.ends[0] || !l.ends[1] || len(l.opened) == l.of {
 		return
@@ -52,7 +54,8 @@ func (l *learned) refresh(r *Run) {
 	}
 }
 
-// dearest is what the dearest launch of the ends took, its build included, in seconds.
+// dearest is what the dearest launch of an end took, with its build, in seconds. It is infinite where an end came from
+// the build cache: then nobody knows how dear the builds to come are.
 func dearest(made []Trial) (most float64) {
 	for _, t := range made {
 		switch {
@@ -66,13 +69,13 @@ func dearest(made []Trial) (most float64) {
 	return most
 }
 
-// learn leaves out the commits that change nothing of what launches have opened so far, and takes back those that do by
-// what was opened since.
+// learn leaves out the commits that change nothing of what has been opened so far, and takes back those that touch
+// what was opened since. If then no commit is left that explains the launches, all are taken back.
 func learn(r *Run) {
 	l := &r.Ledger.learned
 	l.refresh(r)
 	if l.of > 0 && !explained(r) {
-		r.Unlearn("no single commit explains the launches that changes a file which was opened")
+		r.Unlearn("no single commit that changes a file that was opened explains the launches")
 	}
 	if r.Span.learned == l.of {
 		return
@@ -85,8 +88,9 @@ func learn(r *Run) {
 	}
 }
 
-// explained reports that some commit which can be to blame lies below all that failed and below nothing that passed. Of
-// numbers that is for the proof to say.
+// explained reports whether a single commit with a prior can explain the launches: one that all failed commits have as
+// an ancestor or are themselves, and no passed one. About numbers that is left to the proof, since one launch does not
+// tell which side a commit is on.
 func explained(r *Run) bool {
 	if r.Question.Rules().Timed {
 		return true
@@ -113,8 +117,9 @@ func explained(r *Run) bool {
 	return slices.Max(may) > 0
 }
 
-// Unlearn takes back the commits that were left out by what was learned; false: there are none. The launches stay. Why says
-// how they contradict it, and is "" where they leave it in doubt.
+// Unlearn takes back all commits that were left out by what was learned, for the rest of the search; it returns false
+// if there are none. The launches stay. why says how they contradict it, for the warning; it is "" where they only
+// leave it in doubt.
 func (r *Run) Unlearn(why string) bool {
 	l := &r.Ledger.learned
 	if l.of < 0 || !r.Span.narrow(nil) {
@@ -128,14 +133,15 @@ func (r *Run) Unlearn(why string) bool {
 	return true
 }
 
-// anew makes the belief of the run again from its launches, as other commits can be to blame now.
+// anew makes the belief of the run again from its launches, after the set of commits that can be the culprit has
+// changed.
 func anew(r *Run) {
 	r.report()
 	r.Count()
 	r.Begin(r.Question.Belief(r))
 }
 
-// Count says in the finding how many commits of the range can be the culprit.
+// Count records in the finding how many commits of the range can be the culprit.
 func (r *Run) Count() {
 	f, p := &r.Account.Finding, r.Span
 	p.narrow(r.Ledger.learned.untouched)
@@ -149,13 +155,14 @@ func (r *Run) Count() {
 	}
 }
 
-// LeftOut reports a commit that is neutral by what was learned alone.
+// LeftOut reports whether commit i is neutral only by what was learned, not by its declared inputs.
 func (p *Span) LeftOut(i int) bool {
 	return i >= 0 && p.Commits[i].Neutral && !p.declared[i].Neutral
 }
 
-// narrow makes commits neutral that are untouched by what was learned, beside those of equal inputs; it reports whether
-// that changes any. They share the key of their parents.
+// narrow makes those commits neutral that are untouched by what was learned, besides those of equal declared inputs,
+// and reports whether that changes any. They get the key of their parents, so that they share their launches. With nil
+// it takes everything learned back.
 func (p *Span) narrow(untouched map[string]bool) (changed bool) {
 	for i, c := range p.declared {
 		now := c
@@ -174,7 +181,7 @@ func (p *Span) narrow(untouched map[string]bool) (changed bool) {
 	return changed
 }
 
-// keyOfParents is the key that all parents of a commit share; false where they do not, or one is not known.
+// keyOfParents is the key that all parents of a commit share; ok is false where they differ or one is not known.
 func (p *Span) keyOfParents(c bisect.Commit) (key string, ok bool) {
 	for n, id := range c.Parents {
 		i, known := p.Index[id]

@@ -18,13 +18,14 @@ type Trial struct {
 	Void bool // contradicted since: it counts for no belief any more
 }
 
+// launchKey is what launches are numbered by.
 type launchKey struct {
 	commit  string
 	purpose bisect.Purpose
 }
 
-// Ledger makes the launches of a search and keeps them. The runs for parts of a range share one, so that no two
-// trials have the same name and none is made twice.
+// Ledger makes the launches of a search and keeps them. The runs over parts of a range share one, so that no two
+// trials have the same name and none is made twice. Nothing is ever removed: launches that no longer count are void.
 type Ledger struct {
 	Search   *Search
 	Made     []Trial // in order
@@ -43,7 +44,7 @@ type Ledger struct {
 	learned  learned
 }
 
-// NewLedger returns a ledger of the launches made before the search.
+// NewLedger returns a ledger that holds the launches made before the search began (Search.Looked).
 func NewLedger(s *Search) *Ledger {
 	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, on: map[bisect.TrialID]int{}, apart: map[int]bool{}, launched: map[string]bool{}}
 	for _, t := range s.Looked {
@@ -52,13 +53,16 @@ func NewLedger(s *Search) *Ledger {
 	return l
 }
 
-// Launch makes the next trial of a candidate for a purpose, in the way that a question wants it.
+// Launch makes the next trial of a commit for a purpose, in the way that the question wants it. Errors are those of
+// Search.Sampler: the machine's fault or the end of the budget, never the candidate's.
 func (l *Ledger) Launch(ctx context.Context, q Question, commit string, why bisect.Purpose) (Trial, error) {
 	l.Launches++
 	return l.Sample(ctx, requestOf(l, q, commit, why, l.Number(commit, why)))
 }
 
-// requestOf is the nth launch of a candidate for a purpose, in the way that a question wants it.
+// requestOf is the nth launch of a commit for a purpose, in the way that a question wants it. Before there is a
+// question, only the ends are launched. Launches that are timed, and those of the ends, are given a device where
+// devices are told apart; the others may go to any.
 func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int) bisect.Request {
 	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: nth, BuildOnly: l.Search.Builds}
 	r.Clean = !l.Search.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)
@@ -73,14 +77,15 @@ func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int
 	return r
 }
 
-// Wanted is a launch that a question wants.
+// Wanted is a launch that a question is about to ask for.
 type Wanted struct {
 	Commit  string
 	Purpose bisect.Purpose
 	On      int // the device, see [bisect.Request.On]
 }
 
-// Announce tells whoever makes launches of those that are asked for next, in this order, so that they are made at a time.
+// Announce tells Search.Batch which launches come next, in this order, so that they can be made at the same time. The
+// caller then asks for each of them with Launch, in the same order.
 func Announce(r *Run, next []Wanted) {
 	l := r.Ledger
 	if l.Search.Batch == nil || l.Search.AtOnce < 2 {
@@ -98,7 +103,7 @@ func Announce(r *Run, next []Wanted) {
 	l.Search.Batch(out)
 }
 
-// Number numbers the next launch of a commit for a purpose.
+// Number takes the next number, from 0, for a launch of a commit for a purpose.
 func (l *Ledger) Number(commit string, why bisect.Purpose) (nth int) {
 	k := launchKey{commit, why}
 	nth = l.count[k]
@@ -106,7 +111,8 @@ func (l *Ledger) Number(commit string, why bisect.Purpose) (nth int) {
 	return nth
 }
 
-// ByText makes the ledger that of a search whose commits are the texts of candidates.
+// ByText hands the ledger to a search whose commits are the texts of candidates (bisect.Candidate.String), as a search
+// over sets compares them: the launches made so far are renamed accordingly.
 func (l *Ledger) ByText(s *Search) {
 	l.Search = s
 	for i, t := range l.Made {
@@ -115,7 +121,8 @@ func (l *Ledger) ByText(s *Search) {
 	}
 }
 
-// Sample makes a trial, unless it was made before.
+// Sample makes a trial, or returns it if a trial of that name was made before. A trial that ends in an error is not
+// kept.
 func (l *Ledger) Sample(ctx context.Context, r bisect.Request) (Trial, error) {
 	if n, ok := l.known[r.ID()]; ok {
 		return l.Made[n], nil
@@ -141,17 +148,19 @@ func (l *Ledger) keep(t Trial) {
 	l.learned.take(t)
 }
 
-// Pace is the seconds that a launch has taken so far, builds and pauses included.
+// Pace is how many seconds a launch has taken so far on average, builds and pauses included.
 func (l *Ledger) Pace() float64 { return (l.end - l.first) / float64(max(1, len(l.Made))) }
 
-// void takes trials out of every belief that is made from now on.
+// void marks the trials that count for no belief made from now on. A belief that has taken them in must be made again
+// (Run.Begin).
 func (l *Ledger) void(which func(Trial) bool) {
 	for i, t := range l.Made {
 		l.Made[i].Void = t.Void || which(t)
 	}
 }
 
-// Of lists the trials of a commit for a purpose that still count; "" is any purpose.
+// Of lists the trials of a commit for a purpose that still count, in the order in which they were made; why "" is any
+// purpose.
 func (l *Ledger) Of(commit string, why bisect.Purpose) (out []Trial) {
 	for _, t := range l.Made {
 		if t.Candidate.Commit == commit && !t.Void && (why == "" || t.Purpose == why) {
@@ -161,7 +170,8 @@ func (l *Ledger) Of(commit string, why bisect.Purpose) (out []Trial) {
 	return out
 }
 
-// Last is the newest outcome of a commit that the condition holds for; its class is empty where there is none.
+// Last is the newest outcome of a commit for which the condition holds, void ones included; its class is empty where
+// there is none.
 func (l *Ledger) Last(commit string, is func(Trial) bool) (o bisect.Outcome) {
 	for _, t := range l.Made {
 		if t.Candidate.Commit == commit && is(t) {
@@ -171,8 +181,9 @@ func (l *Ledger) Last(commit string, is func(Trial) bool) (o bisect.Outcome) {
 	return o
 }
 
-// LookAgain drops the time-outs that were seen before the good end was known: only that tells which
-// phases there are, and where a time-out was.
+// LookAgain voids the time-outs seen before the good end was known. Only the good end tells which phases a program
+// has, and so in which of them a time-out was. The void trials keep their numbers, so that launching again makes new
+// ones.
 func (l *Ledger) LookAgain(good bisect.Outcome) {
 	for _, t := range l.Search.Looked {
 		if good.Speaks && t.Class == bisect.Timeout {
@@ -182,7 +193,7 @@ func (l *Ledger) LookAgain(good bisect.Outcome) {
 	}
 }
 
-// Decisive is the first outcome of an end that is not ok, or the last, and the number of launches up to it.
+// Decisive is the first outcome of an end that is not ok, or else the last one, and the number of launches up to it.
 func (l *Ledger) Decisive(commit string, why bisect.Purpose) (o bisect.Outcome, n int) {
 	for _, t := range l.Of(commit, why) {
 		o, n = t.Outcome, n+1
@@ -193,7 +204,8 @@ func (l *Ledger) Decisive(commit string, why bisect.Purpose) (o bisect.Outcome, 
 	return o, n
 }
 
-// Tally counts what the launches of a commit showed: failures and passes.
+// Tally counts the failures and passes of a commit's launches, as the question reads them; launches that say nothing
+// about the complaint are left out.
 func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) (t belief.Tally) {
 	for _, x := range l.Of(commit, why) {
 		switch y, a := q.Read(x); {
@@ -206,7 +218,7 @@ func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) (t belief.
 	return t
 }
 
-// Early reports trials that still count and were stopped early.
+// Early reports whether any trial that counts was stopped early.
 func (l *Ledger) Early() bool {
 	for _, t := range l.Made {
 		if t.Early && !t.Void {
@@ -216,8 +228,9 @@ func (l *Ledger) Early() bool {
 	return false
 }
 
-// EarlyOnly is the commit that was stopped early most often, unless one of those that were has been launched without
-// haste three times or all of them once; "" where there is none.
+// EarlyOnly is the commit that was stopped early most often and not yet launched at the full limit for the proof; ""
+// where there is none. Three launches at the full limit are enough for all of them together: if trials that were
+// stopped early would have passed, one of these will have shown it.
 func (l *Ledger) EarlyOnly() (commit string) {
 	const enough = 3
 	early, patient, all := map[string]int{}, map[string]bool{}, 0
@@ -240,8 +253,8 @@ func (l *Ledger) EarlyOnly() (commit string) {
 	return commit
 }
 
-// Unconfirmed reports a commit whose failures were all stopped early: it may be slow and pass. Three launches of the proof
-// that have not failed leave it at that.
+// Unconfirmed reports whether all failures of a commit were stopped early, so that it may only be slow and pass at the
+// full limit. After three launches of the proof that did not fail the question is left open.
 func (l *Ledger) Unconfirmed(commit string) bool {
 	const enough = 3
 	early, patient := 0, 0
@@ -258,7 +271,8 @@ func (l *Ledger) Unconfirmed(commit string) bool {
 	return early > 0 && patient < enough
 }
 
-// alwaysEarly reports a commit that was stopped early every time it was launched: it may be slow and pass.
+// alwaysEarly reports whether some commit was stopped early every time it was launched, three times or more: it may
+// only be slow and pass.
 func (l *Ledger) alwaysEarly() bool {
 	const often = 3
 	early, other := map[string]int{}, map[string]bool{}
@@ -277,10 +291,11 @@ func (l *Ledger) alwaysEarly() bool {
 	return false
 }
 
-// pauseSeconds is what any launch costs beside its run.
+// pauseSeconds is what any launch costs beside its run (judge.md 4).
 const pauseSeconds = 1.0
 
-// prices are the expected seconds of launches and builds, by those that were made.
+// prices are the expected seconds of launches and builds, as averages of those made. A failing launch that may be
+// stopped early costs what such launches took; before any was, twice a passing one (the adaptive limit of judge.md 7).
 func (l *Ledger) prices(q Question) (p belief.Prices) {
 	var pass, fail, soon, build mean
 	hurry := ""
@@ -317,11 +332,11 @@ func (l *Ledger) prices(q Question) (p belief.Prices) {
 	return p
 }
 
-// unequal is the ratio of the costs of the two answers from which a split is uneven. Below it an uneven split saves
-// less than a tenth, and a search that takes no more tests than git bisect is worth more.
+// unequal is the ratio between the prices of the two answers from which an uneven split of the suspects pays. At 3 it
+// saves 8 % among 256 commits (the table of judge.md 7); below, taking no more tests than git bisect is worth more.
 const unequal = 3
 
-// mean is a running mean.
+// mean is a running mean; 0 of nothing.
 type mean struct {
 	sum float64
 	n   int
@@ -331,7 +346,8 @@ func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
 
 func (m mean) value() float64 { return m.sum / float64(max(1, m.n)) }
 
-// failures counts launches of an end that were made for their times and failed, out of how many; how is the last one.
+// failures counts the launches of an end that were made for their times and failed, and all that were made for their
+// times; how is the last failure.
 func (l *Ledger) failures(why bisect.Purpose) (failed, launches int, how bisect.Outcome) {
 	for _, t := range l.Made {
 		if t.Purpose != why || !t.Timing {
@@ -345,8 +361,8 @@ func (l *Ledger) failures(why bisect.Purpose) (failed, launches int, how bisect.
 	return failed, launches, how
 }
 
-// WarnDropped says that the bad end failed in some of the launches that were made for their times,
-// and the good end in none; "" when that is not so.
+// WarnDropped is the warning that the bad end failed in some of the launches made for their times, and the good end in
+// none; "" where that is not so.
 func (l *Ledger) WarnDropped() string {
 	bad, n, how := l.failures(bisect.EndBad)
 	good, of, _ := l.failures(bisect.EndGood)
@@ -357,8 +373,8 @@ func (l *Ledger) WarnDropped() string {
 		bad, n, how.Describe(), of, how.Class)
 }
 
-// liedEarly reports that a launch took longer, and passed, than one of the same commit that was
-// stopped early because no good one could take so long.
+// liedEarly reports whether a launch of this commit was stopped early, on the grounds that no good run takes so long,
+// and o took longer and passed.
 func (l *Ledger) liedEarly(id string, o bisect.Outcome) bool {
 	return slices.ContainsFunc(l.Of(id, ""), func(t Trial) bool { return t.Early && t.Wall < o.Wall })
 }

@@ -114,8 +114,8 @@ func TestLedgerKeepsNoErrors(t *testing.T) {
 	}
 }
 
-// trialsOf makes trials of commit a: "e" one that was stopped early, "p" one at its full limit of the proof, "o" one that passed there, "." another,
-// "E" and so on the same of commit b.
+// trialsOf makes trials of commit a: "e" one that was stopped early, "p" one at its full limit of the proof, "o" one
+// that passed there, "." another, "E" and so on the same of commit b.
 func trialsOf(l *Ledger, what string) {
 	for i, c := range what {
 		x := Trial{Request: bisect.Request{Candidate: bisect.Candidate{Commit: "a"}, Purpose: bisect.Searching, Nth: i}, Outcome: bisect.Outcome{Class: bisect.Timeout, Wall: 1}}

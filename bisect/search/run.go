@@ -11,7 +11,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// Run is one question about one range: which commit, if any, brought what sets its ends apart.
+// Run is one question about one range: which commit, if any, brought what sets its ends apart. The first group of
+// fields is given, the second is the state of the loop; both are open to the question, which package question
+// implements.
 type Run struct {
 	Search  *Search
 	Ctx     context.Context
@@ -37,7 +39,7 @@ type Run struct {
 // Answer says what an outcome means to a question.
 type Answer int
 
-// What an outcome may mean.
+// The answers. Only the first goes into the belief.
 const (
 	Speaks  Answer = iota // the belief takes it in
 	Unfit                 // its numbers cannot be compared: the machine's doing
@@ -58,39 +60,43 @@ type Rules struct {
 
 // Question is what a run asks of launches.
 type Question interface {
-	// Rules are what differs in the run itself.
+	// Rules says in what the loop itself differs for this question.
 	Rules() Rules
-	// Ends launches both ends until it is clear whether they differ, and begins the belief of the run.
+	// Ends launches both ends until it is clear whether they differ. If they do, it has begun the belief of the run.
 	Ends(r *Run) (bisect.Ends, error)
-	// Belief is that of a run without a launch.
+	// Belief returns a belief that has not seen any launch.
 	Belief(r *Run) belief.Belief
-	// Shape makes a request one for this question.
+	// Shape completes a request for this question. patient forbids stopping a launch before its limit.
 	Shape(q *bisect.Request, patient bool)
-	// Read turns an outcome into what the belief takes in.
+	// Read turns an outcome into what the belief takes in. The caller sets Launch.Index.
 	Read(t Trial) (belief.Launch, Answer)
 	// Missing says what an outcome lacks that says nothing about the complaint.
 	Missing(o bisect.Outcome) string
 	// Verdict says what the belief makes of a commit that was launched.
 	Verdict(r *Run, v Visit) bisect.Verdict
-	// Settled ends the run where there is no commit to look for; decided says that the belief points to one. What
-	// contradicts every single commit is looked at first, and launched again (acted).
+	// Settled ends the run (done) where there is no commit to look for. decided says that the belief points to one.
+	// Launches that contradict every single commit are looked into first: acted says that it made one, or changed what
+	// the belief rests on, so that the loop must decide anew.
 	Settled(r *Run, decided bool) (done, acted bool, err error)
-	// AsProof makes the launch of commit i that the belief asks for serve the proof as well; false: it was not made.
+	// AsProof launches commit i, which the belief asks for, in a way that serves the proof as well; made is false
+	// where it did not launch it.
 	AsProof(r *Run, i int) (made bool, err error)
-	// Expected is what it still takes.
+	// Expected says how many launches the rest of the run will take.
 	Expected(r *Run) Outlook
-	// Prove makes launches from clean builds for the claim that the culprit is among the members. It concludes the
-	// run (done), finds the claim contradicted, which begins another round, or goes on searching.
+	// Prove makes launches from clean builds for the claim that the culprit is among the members. It concludes the run
+	// (done), or finds the claim contradicted, which begins another round (Run.Rounds), or goes on searching.
 	Prove(r *Run, members []int) (done bool, err error)
 }
 
-// Visit is a run of launches of one commit, reported as one judgement.
+// Visit is a series of launches of one commit in a row, which are reported as one judgement. N is their number; 0:
+// there is none.
 type Visit struct {
 	At, N int
 	Last  bisect.Outcome
 }
 
-// NewRun returns a run over a span that shares the launches of a ledger. Its question is still to be set.
+// NewRun returns a run over a span that shares the launches of a ledger. The caller sets its Question before Locate.
+// The smallest step worth finding is 0.5 % unless Options.Effect says otherwise (judge.md 2, minEffect).
 func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
 	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
 	if s.Effect > 0 {
@@ -102,8 +108,9 @@ func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
 	return r
 }
 
-// Locate looks for one culprit. Launches that contradict it begin another round: what they contradict is void, and
-// everything is built clean.
+// Locate looks for one culprit and writes the answer into the account. Launches that contradict a culprit begin
+// another round, at most MaxRounds of them: what they contradict is void, and everything is built clean. An error is
+// the machine's; the end of the budget is none, but an answer.
 func (r *Run) Locate() (err error) {
 	defer func() {
 		if Cut(r, err) {
@@ -133,7 +140,8 @@ func (r *Run) Locate() (err error) {
 	}
 }
 
-// narrow launches what tells most until one set of commits stands out and is proven.
+// narrow launches what tells most, until one commit, or a set that no launch divides, stands out and is proven.
+// Without an answer or an error it returns only where Rounds has grown: then Locate begins again.
 func (r *Run) narrow() error {
 	for round := r.Rounds; r.Rounds == round; {
 		learn(r)
@@ -166,7 +174,8 @@ func (r *Run) narrow() error {
 	return nil
 }
 
-// step launches the commit of the range, or the end, that promises most; done when there is none.
+// step makes one launch, or one for each device: of the commit of the range, or the end, that promises most
+// information per second. done: there is none, and the run has given up.
 func (r *Run) step() (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
@@ -198,8 +207,13 @@ func (r *Run) step() (done bool, err error) {
 	}
 }
 
-// Try makes one launch and takes in what it shows; failed: it showed the complaint, or nothing.
+// Try makes one launch and takes in what it shows. failed is true where it showed the complaint, or nothing about it.
+// A pass that took longer than a trial of the same commit that was stopped early proves such stops wrong: all trials
+// in a hurry are then forgotten.
 func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
+	if why == bisect.Searching && r.Visit.N > 0 && r.Visit.At != r.Span.Place(id) { // before this launch changes what is believed
+		r.report()
+	}
 	t, err := r.Launch(id, why)
 	if err != nil {
 		return false, err
@@ -215,8 +229,9 @@ func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
 	return a != Speaks || l.Failed, nil
 }
 
-// Launch makes one launch. An end whose numbers are wanted has ended well before: one failure among many launches is
-// passed over; an end that keeps failing cannot serve as a reference.
+// Launch makes one launch without taking it in. Where numbers are compared, the ends have ended well before: one
+// failure among many launches is passed over, but an end that keeps failing cannot serve as a reference and is
+// reported as machine trouble (*bisect.InfraError).
 func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
 	const tries = 3
 	for n := 1; ; n++ {
@@ -231,7 +246,8 @@ func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
 	}
 }
 
-// take adds a launch to the belief, or sets its commit aside.
+// take adds a launch to the belief, or sets its commit aside as untestable. A commit that has told something before is
+// set aside only after several launches in a row that told nothing.
 func (r *Run) take(l belief.Launch, a Answer, why bisect.Purpose) {
 	const tries = 3
 	i := l.Index
@@ -252,7 +268,8 @@ func (r *Run) take(l belief.Launch, a Answer, why bisect.Purpose) {
 	}
 }
 
-// Note gathers the launches of a commit into one judgement, and reports the one before it.
+// Note gathers the launches of a commit into one judgement; [Run.Try] has reported the one before it. Where launches are not
+// timed, each is a judgement of its own; so is a commit that is set aside.
 func (r *Run) Note(i int, o bisect.Outcome, a Answer, why bisect.Purpose) {
 	if why != bisect.Searching {
 		return
@@ -269,16 +286,13 @@ func (r *Run) Note(i int, o bisect.Outcome, a Answer, why bisect.Purpose) {
 	if a != Speaks {
 		return
 	}
-	if r.Visit.N > 0 && r.Visit.At != i {
-		r.report()
-	}
 	r.Visit = Visit{i, r.Visit.N + 1, o}
 	if !r.Question.Rules().Timed { // each launch is a judgement
 		r.report()
 	}
 }
 
-// report tells what the belief makes of the commit launched last.
+// report reports the visit that is still open, if any, with what the belief makes of its commit now.
 func (r *Run) report() {
 	v := r.Visit
 	if r.Visit = (Visit{}); v.N > 0 {
@@ -286,13 +300,15 @@ func (r *Run) report() {
 	}
 }
 
-// Launches that failed in another way: one may be the machine's doing, as a time-out is on one that is loaded.
+// How often launches that failed in another way are made again. One such failure may be the machine's doing, as a
+// time-out on a loaded one is.
 const (
 	maxOther = 3 // of a commit set it aside for good
 	maxVain  = 4 // made again in vain are enough: these commits do fail
 )
 
-// again launches a commit once more that failed in another way and would tell the suspects apart.
+// again launches a commit once more that was set aside because it failed in another way, if a verdict on it would
+// divide the suspects. It is the last resort before a set of suspects becomes the answer.
 func (r *Run) again(suspects []int) (acted bool, err error) {
 	others := map[int]int{}
 	vain := 0
@@ -322,7 +338,7 @@ func (r *Run) again(suspects []int) (acted bool, err error) {
 	return false, nil
 }
 
-// Over says why nothing more may be launched, or "".
+// Over says why nothing more may be launched, or "". It notes in the finding that the budget was used up.
 func (r *Run) Over() string {
 	if spent(r) {
 		r.Account.Finding.Spent = true
@@ -339,8 +355,8 @@ func (r *Run) Over() string {
 	return ""
 }
 
-// Cut reports whether an error is that of a launch which the budget cut off, and notes it in the finding. If the ends
-// have not been told apart yet, it becomes the answer about them.
+// Cut reports whether an error says that the budget cut a launch off, and notes it in the finding. If the ends had not
+// been told apart yet, that becomes the answer about them.
 func Cut(r *Run, err error) bool {
 	if !errors.Is(err, bisect.ErrSpent) {
 		return false
@@ -352,13 +368,14 @@ func Cut(r *Run, err error) bool {
 	return true
 }
 
-// What is said where the budget is used up before it is clear whether the ends differ.
+// The evidence and the hint where the budget is used up before it is clear whether the ends differ.
 const (
 	SpentAtEnds = "the budget was used up before it was clear whether the ends differ"
 	GoOn        = "kbisect run --resume --budget 10m goes on where this stopped"
 )
 
-// Begin makes the belief of the run from the launches that still count.
+// Begin makes b the belief of the run and adds all launches that still count, in the order in which they were made. A
+// commit whose launches for the search told nothing becomes untestable, unless it has told something before.
 func (r *Run) Begin(b belief.Belief) {
 	r.Belief, r.Visit = b, Visit{}
 	for _, t := range r.Ledger.Made {
@@ -380,10 +397,11 @@ func (r *Run) Begin(b belief.Belief) {
 	}
 }
 
-// DistrustKeys is for two commits of equal inputs that behave differently: something else than the declared inputs
-// matters, and every commit becomes a candidate of its own.
+// DistrustKeys is called where two commits of equal inputs behave differently: something other than the declared
+// inputs matters. First what was learned is doubted; if nothing was, every commit becomes a candidate of its own and
+// another round begins. id is an example for the warning.
 func (r *Run) DistrustKeys(id string) {
-	if r.Unlearn(fmt.Sprintf("commits that change no file which was opened behave differently, such as %s", bisect.ShortID(id))) {
+	if r.Unlearn(fmt.Sprintf("commits that change no file that was opened behave differently, such as %s", bisect.ShortID(id))) {
 		return
 	}
 	r.Contradicted(fmt.Sprintf("commits of equal inputs behave differently, such as %s: the paths given leave out something that build or run read, so every commit was searched\nhint: add what is missing to paths (--path)", bisect.ShortID(id)))
@@ -392,7 +410,8 @@ func (r *Run) DistrustKeys(id string) {
 }
 
 // Contradicted begins another round: the launches of the search are doubted as a whole, and everything is built clean
-// from now on. The launches of the ends and from clean builds stay.
+// from now on. The launches of the ends and those from clean builds stay; where times are compared, only those from
+// clean builds do.
 func (r *Run) Contradicted(why string) {
 	r.Rounds++
 	r.Account.Warn(why)
@@ -405,8 +424,8 @@ func (r *Run) Contradicted(why string) {
 	}
 }
 
-// TakeTime forgets the trials that were in a hurry, those that passed too, lest the passes be left without
-// the failures; from now on none is.
+// TakeTime forgets the trials that were made in a hurry and lets every later one run to its limit. The ones that
+// passed go too: passes without the failures among them would make the complaint look rarer than it is.
 func (r *Run) TakeTime(why string) {
 	r.Account.Warn(why)
 	r.Ledger.Patient = true
@@ -418,15 +437,15 @@ func (r *Run) TakeTime(why string) {
 	r.Begin(r.Question.Belief(r))
 }
 
-// BlindEnds is for ends of equal inputs that differ.
+// BlindEnds distrusts the keys where the ends differ although their inputs are equal.
 func (r *Run) BlindEnds() {
 	if bad := r.Span.Bad(); r.Span.Blind && r.Span.Commits[bad].Key != "" {
 		r.DistrustKeys(r.Span.Id(bad))
 	}
 }
 
-// GiveUp ends the run with what is known, unless trials that were stopped early are to blame:
-// then they are made again with the whole limit, and it is not done.
+// GiveUp ends the run with the suspects that are left. First it takes back what may be to blame for the failure, and
+// returns false so that the search goes on: the commits left out by a guess, and the trials that were stopped early.
 func (r *Run) GiveUp(why string) (done bool) {
 	if !r.Account.Finding.Spent && r.Unlearn("") {
 		return false
@@ -442,6 +461,7 @@ func (r *Run) GiveUp(why string) (done bool) {
 	return true
 }
 
+// indices are the places of suspects, ascending.
 func indices(suspects []bisect.Suspect) (out []int) {
 	for _, s := range suspects {
 		out = append(out, s.Index)
@@ -450,7 +470,9 @@ func indices(suspects []bisect.Suspect) (out []int) {
 	return out
 }
 
-// Within prepares a run between two commits of the range; lo may be GoodEnd. Launches made so far serve it as evidence.
+// Within prepares a run over the commits that hi reaches and lo does not; lo may be belief.GoodEnd. index holds, for
+// each commit of the part, its index in the range of r. The part shares the ledger, so launches made so far serve it
+// as evidence, and its judgements are relayed to r. The caller sets its Question.
 func Within(r *Run, lo, hi int) (sub *Run, index []int) {
 	commits, index := bisect.Between(r.Span.declared, lo, hi)
 	key := r.Span.GoodKey

@@ -1,13 +1,14 @@
-// Package search is the core of the search for the commit of a range that introduced a complaint, whatever the complaint
-// is. A [Run] asks one question about one range: it lets a [belief.Belief] choose the next commit, launches it, and adds
-// what it showed, until one commit stands out. A [Question] says how an outcome is read and what proves an answer; package
-// question has the two that there are, and package find runs a whole [Search].
+// Package search is the core of the search for the commit of a range that introduced a complaint, whatever the
+// complaint is. A [Run] asks one question about one range: it lets a [belief.Belief] choose the next commit, launches
+// it, and adds what it showed, until one commit stands out. A [Question] says how an outcome is read and what proves
+// an answer; package question has the two that there are, and package find runs a whole [Search].
 //
-// A [Ledger] makes the launches and keeps them, a [Span] knows which commits may be the culprit and which can be launched,
-// an [Account] holds the finding so far.
+// A [Ledger] makes the launches and keeps them, a [Span] knows which commits may be the culprit and which can be
+// launched, and an [Account] holds the finding so far.
 //
-// The state of a search is the list of its outcomes: a Sampler that remembers them leads it to where it was. The package
-// makes launches through a [bisect.Sampler] and does not know how; what launches mean is package belief's affair.
+// The state of a search is the list of its outcomes: a Sampler that remembers them leads it to where it was. The
+// package makes launches through a [bisect.Sampler] and does not know how that builds and runs, and it never looks at
+// samples: what launches mean is for package belief.
 package search
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// Options say what to look for and how surely.
+// Options say what to look for and how sure the answer must be.
 type Options struct {
 	Find    bisect.Class    // the class to look for; empty: read it off the bad end
 	Any     bool            // every failure counts as the complaint
@@ -37,13 +38,16 @@ type Search struct {
 	GoodKey string           // fingerprint of the good end's inputs
 	Sampler bisect.Sampler   // its [bisect.ErrSpent] ends the search as Spent does
 	Options
-	Faster   bool     // look for what made the metric better
-	All      bool     // look for every culprit in the range
-	Launches int      // at most; 0 stands for 1200
-	AtOnce   int      // launches at a time whose times count; 0 and 1: one after the other
-	Devices  []string // names of the devices that are kept apart ([bisect.Request.On]), since their times differ: as many as AtOnce, or none
-	Width    int      // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
-	Looked   []Trial  // made before the ends were known, of commits that may have become ends
+	Faster   bool // look for what made the metric better
+	All      bool // look for every culprit in the range
+	Launches int  // at most; 0 stands for 1200
+	AtOnce   int  // launches at a time whose times count; 0 and 1: one after the other
+	// Devices are the names of the devices that are told apart ([bisect.Request.On]), because times on one cannot be
+	// compared with times on another: as many as AtOnce, or none.
+	Devices []string
+	Width   int // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
+	// Looked are trials made before the ends were known, of commits that may have become ends.
+	Looked []Trial
 
 	// Untouched reports, for each of Commits, that it changes nothing which concerns what launches have opened
 	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
@@ -54,13 +58,15 @@ type Search struct {
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
 	Batch  func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
-	Apart  func(device int)       // receives a device, from 1, that disagrees with the others: none of its launches counts; may be nil
-	Redo   func()                 // from now on every build must be a clean one; may be nil
+	// Apart is told of a device, by its number from 1, that disagrees with the others: none of its launches counts.
+	// May be nil.
+	Apart func(device int)
+	Redo  func() // from now on every build must be a clean one; may be nil
 	// Weigh returns the prior weights of the commits, in place of those that they carry; nil where there
 	// are none. It is asked when a search for a slow commit begins; may be nil.
 	Weigh func() []float64
-	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins. What the
-	// search believes, its proof and its intervals rest on its own launches alone.
+	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins.
+	// What the search believes, its proof and its intervals rest on its own launches alone.
 	Past func(metric.Channel) bisect.Scatter
 	// OnDecision is told of every launch that the belief has chosen; may be nil.
 	OnDecision func(belief.Action)
@@ -70,7 +76,7 @@ type Search struct {
 	OnProgress func(Progress)
 }
 
-// The rules of a search (judge.md 2, defaults); bench-judge says what they cost and are worth.
+// The rules of a search (judge.md 2, defaults); make bench-judge measures what they cost and are worth.
 const (
 	// MaxRounds is how often a search begins again after launches that contradict it.
 	MaxRounds   = 2
@@ -80,8 +86,8 @@ const (
 	unproven = 0.98
 )
 
-// Delta is the chance of a wrong answer that the search may leave, half of what is allowed in all; the proof may
-// leave the other half.
+// Delta is the chance of a wrong answer that the search may leave: half of what Options.Error allows in all, at most
+// 0.25. The proof may leave the other half (judge.md 3).
 func (o Options) Delta() float64 {
 	if o.Error > 0 {
 		return min(0.25, o.Error/2)

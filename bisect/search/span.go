@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// Span is a range under search: its commits, who of them can be the culprit, and who can be launched. Commits go by
-// their index; GoodEnd is the good end.
+// Span is a range under search: its commits, which of them can be the culprit, and which can be launched. Slices are
+// indexed like Commits, which stand parents first with the bad end last; belief.GoodEnd is the index of the good end.
 type Span struct {
 	Commits []bisect.Commit
 	Good    bisect.Candidate
@@ -27,7 +27,7 @@ type Span struct {
 	learned  int             // learned.of, as far as Commits follow it
 }
 
-// NewSpan returns the span of a range whose good end has inputs of that key.
+// NewSpan returns the span of a range whose good end has the inputs goodKey. It keeps no reference to commits.
 func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Span {
 	n := len(commits)
 	p := &Span{Commits: slices.Clone(commits), declared: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
@@ -42,7 +42,8 @@ func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Sp
 	return p
 }
 
-// Weigh replaces the weights of the commits as culprits.
+// Weigh replaces the weights of the commits as culprits, relative to each other; weights of 0 or less leave a commit's
+// as it was.
 func (p *Span) Weigh(weights []float64) {
 	for i, w := range weights {
 		if w > 0 {
@@ -52,7 +53,9 @@ func (p *Span) Weigh(weights []float64) {
 	p.Clear()
 }
 
-// Clear makes the priors: a commit is cleared that would tell commits of equal inputs apart.
+// Clear makes Prior, Usable and Blind anew from the weights, Within and the keys. A commit is cleared (prior 0) if
+// blaming it would mean that commits of equal inputs behave differently. If that clears all of them, the keys say
+// nothing about this complaint (Blind), and all are suspects.
 func (p *Span) Clear() {
 	p.Prior = make([]float64, len(p.Commits))
 	p.alike = map[string][]int{}
@@ -83,10 +86,14 @@ func (p *Span) Clear() {
 	}
 }
 
-// again lists, by equal inputs, the commits that brought inputs which were there before, with the first to have them; the
-// good end is the first of its own. Where two kinds of inputs alternate (a change was made, reverted and made again) they
-// are left out: if they behave differently, the range holds several changes, and clearing what lies between equals would
-// clear them all. In a history where that takes long to tell, nothing is cleared, which costs launches only.
+// again groups the commits that brought inputs which had been there before with the first commit to have them; the
+// good end is the first of its own. Each group is ascending, and only groups of two or more are returned, others as
+// nil.
+//
+// Groups that alternate are left out too: where a change was made, reverted and made again, clearing what lies between
+// equal inputs would clear every change. If two kinds of inputs that alternate do behave differently, the range holds
+// several changes anyway. In a history where alternation would take too long to rule out, nothing is cleared, which
+// costs only launches.
 func (p *Span) again() (groups [][]int) {
 	const patience = 200 // steps a commit
 	of := map[string]int{}
@@ -151,7 +158,9 @@ func (p *Span) again() (groups [][]int) {
 	return groups
 }
 
-// clearAround clears the commits that some of a group reach and others do not; the good end reaches none.
+// clearAround clears the commits that some members of a group reach and others do not; the good end reaches none. It
+// walks down from the newest member with one bit per member, 63 of them at a time beside the first, and ends where no
+// commit is left that only some of them reach.
 func (p *Span) clearAround(group []int) {
 	reached := make(map[int]uint64)
 	for rest := group; len(rest) > 1; {
@@ -192,7 +201,7 @@ func (p *Span) clearAround(group []int) {
 	}
 }
 
-// forgetKeys makes every commit a candidate of its own.
+// forgetKeys makes every commit a candidate of its own, neutral ones included.
 func (p *Span) forgetKeys() {
 	for i := range p.Commits {
 		p.Commits[i].Key, p.Commits[i].Neutral = "", false
@@ -201,7 +210,7 @@ func (p *Span) forgetKeys() {
 	p.Clear()
 }
 
-// Id is the commit with an index.
+// Id is the id of the commit with an index, GoodEnd included.
 func (p *Span) Id(i int) string {
 	if i < 0 {
 		return p.Good.Commit
@@ -209,7 +218,7 @@ func (p *Span) Id(i int) string {
 	return p.Commits[i].ID
 }
 
-// Place is the index of a commit; what lies before the range is good like the good end.
+// Place is the index of a commit. One before the range counts as the good end.
 func (p *Span) Place(id string) int {
 	if i, ok := p.Index[id]; ok {
 		return i
@@ -217,7 +226,7 @@ func (p *Span) Place(id string) int {
 	return belief.GoodEnd
 }
 
-// holds reports a commit of the range.
+// holds reports whether a commit lies in the range; the good end does not.
 func (p *Span) holds(id string) bool { i, ok := p.Index[id]; return ok && i >= 0 }
 
 // Bad is the index of the bad end.
@@ -225,10 +234,10 @@ func (p *Span) Bad() int { return len(p.Commits) - 1 }
 
 func (p *Span) IsEnd(i int) bool { return i < 0 || i == p.Bad() }
 
-// Launchable reports a commit that can be launched and speaks about this change.
+// Launchable reports whether commit i can be launched and says something about this change; the good end always does.
 func (p *Span) Launchable(i int) bool { return i < 0 || p.Usable[i] && p.Within[i] }
 
-// Purpose is that of a launch that the search asks for.
+// Purpose is the purpose of a launch of commit i that the search, not the proof, asks for.
 func (p *Span) Purpose(i int) bisect.Purpose {
 	switch {
 	case i < 0:
@@ -264,7 +273,7 @@ func (p *Span) Sides(set []int) (culprit string, parents []string) {
 	return p.Commits[after].ID, []string{before}
 }
 
-// EqualTo lists the commits with the inputs of commit i, itself left out.
+// EqualTo lists the other commits with the inputs of commit i; nil where it has none, or no key.
 func (p *Span) EqualTo(i int) (out []int) {
 	for _, k := range p.alike[p.Commits[i].Key] {
 		if k != i {
@@ -274,7 +283,7 @@ func (p *Span) EqualTo(i int) (out []int) {
 	return out
 }
 
-// FirstParent is the place of the first of a commit's parents; false where that lies before the range.
+// FirstParent is the index of the first of a commit's parents; ok is false where that lies before the range.
 func (p *Span) FirstParent(parents []string) (int, bool) {
 	if len(parents) == 0 {
 		return 0, false
@@ -283,8 +292,9 @@ func (p *Span) FirstParent(parents []string) (int, bool) {
 	return i, ok
 }
 
-// chances are those of commits that were never launched to be testable: broken commits come in runs, so that the
-// neighbour of one is broken too four times out of five.
+// chances returns the probability that a commit never launched can be tested, nil where no commit turned out broken.
+// Broken commits come in runs: the neighbour of one is taken to be broken as well with 0.8, the next with 0.8², and so
+// on.
 func (p *Span) chances(launched map[string]bool) func(i int) float64 {
 	const spread = 0.8
 	var broken []int

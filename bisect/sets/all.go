@@ -7,9 +7,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// enumeration finds guilty sets one after the other, and the maximal safe sets between them. (MARCO with
-// maximal seeds: Liffiton, Previti, Malik and Marques-Silva, Constraints 2016; seeds in the order of
-// implicit hitting sets.)
+// enumeration finds guilty sets one after the other, and the maximal safe sets between them (sets.md 4b). It is MARCO
+// with maximal seeds (Liffiton, Previti, Malik and Marques-Silva, Constraints 2016), with the seeds in the order of
+// implicit hitting sets.
 type enumeration struct {
 	tester  *tester
 	scope   *scope
@@ -27,9 +27,9 @@ type enumeration struct {
 	seed     Set // that is tested
 }
 
-// run tests seeds, the most valuable first, until the goal is reached or none is left. A seed is
-// everything but a set that hits all guilty sets known, so one that passes is a maximal safe set, and
-// one that fails holds a guilty set not known yet.
+// run tests seeds, the most valuable first, until the goal is reached or none is left. A seed is everything but a set
+// that hits all guilty sets known. So one that passes is a maximal safe set, and one that fails holds a guilty set
+// that is not known yet; when none is left, both lists are complete.
 func (e *enumeration) run() error {
 	seeds := []Set{e.scope.top}
 	for len(seeds) > 0 {
@@ -73,8 +73,8 @@ func (e *enumeration) try(seed Set) error {
 	return nil
 }
 
-// test asks for the answer to a seed and, when it fails, for a guilty set inside. A pass is tested as often
-// as that of a verified set: everything said about safe sets rests on it.
+// test asks for the answer to a seed and, when it fails, for a guilty set inside (g is nil if none can be verified). A
+// pass is tested as often as that of a verified set, since everything said about safe sets rests on it.
 func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
 	e.seed = seed
 	defer func() { e.seed, e.finder.hunt = nil, nil }()
@@ -91,8 +91,8 @@ func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
 	return answer, g, err
 }
 
-// recheck looks again at what rests on tests made before some set answered both ways, and drops what
-// does not hold: then the search goes on.
+// recheck looks again at what rests on tests made before some set answered both ways, and drops what does not hold;
+// the search then goes on.
 func (e *enumeration) recheck() error {
 	if !e.tester.memory.noisy {
 		return nil
@@ -119,7 +119,8 @@ func (e *enumeration) recheck() error {
 	return err
 }
 
-// blame takes in a new guilty set, and asks what more there is to know about it.
+// blame takes in a new guilty set, and finds out what more there is to know about it: requirements, parts, other
+// values.
 func (e *enumeration) blame(g Guilty) error {
 	if slices.ContainsFunc(minimalOf(e.found.Minimal), g.Atoms.Equal) {
 		return nil
@@ -216,8 +217,8 @@ func (e *enumeration) refine(g Guilty) (refined bool, err error) {
 	return false, nil
 }
 
-// alike reports whether the parts of an atom show what it shows in a guilty set; else it is named as a
-// whole.
+// alike reports whether the parts of an atom show together what it shows in a guilty set. If they do not, the atom is
+// named as a whole.
 func (e *enumeration) alike(i int, parts []Atom, g Guilty) (bool, error) {
 	const tries = 3
 	if e.divided {
@@ -237,8 +238,8 @@ func (e *enumeration) alike(i int, parts []Atom, g Guilty) (bool, error) {
 	return false, nil
 }
 
-// divide goes on with the parts of a composite atom in its place. Guilty sets that hold it are looked
-// into again; safe sets without it may be safe with some of the parts.
+// divide goes on with the parts of a composite atom in its place. Guilty sets that hold the atom are searched again;
+// safe sets without it are dropped, since they may be safe with some of the parts.
 func (e *enumeration) divide(i int, parts []Atom, g Guilty) error {
 	to := e.scope.divided(i, len(parts))
 	if err := e.scope.divide(i, parts); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// claims tests named hypotheses. They stand in the finding with the atoms that they are about, and get
+// claims tests named hypotheses (sets.md 4e). They stand in the finding with the atoms that they are about, and get
 // their verdicts there in the end.
 type claims struct {
 	tester *tester
@@ -18,7 +18,7 @@ type claims struct {
 func (c claims) alone(atoms Set) Set   { return c.scope.space.Close(atoms).And(c.scope.top) }
 func (c claims) without(atoms Set) Set { return c.scope.space.Drop(c.scope.top, atoms) }
 
-// testAlone tests each claimed set by itself, which mostly passes and is cheap.
+// testAlone tests each claimed set by itself, which mostly passes and so is cheap.
 func (c claims) testAlone() error {
 	for _, j := range c.found.Claims {
 		if set := c.alone(j.Atoms); c.scope.space.Valid(set) && j.Atoms.In(c.scope.top) {
@@ -30,8 +30,8 @@ func (c claims) testAlone() error {
 	return nil
 }
 
-// testWithout tests all changes but each claimed set, which a guilty set that does without the claim
-// mostly answers. Where the claim alone fails and all but it pass, a guilty set inside it is blamed.
+// testWithout tests all changes but each claimed set; mostly a known guilty set that does without the claim answers
+// that. Where the claim alone fails and everything but it passes, a guilty set inside the claim is looked for.
 func (c claims) testWithout(e *enumeration) error {
 	for k := range c.found.Claims {
 		atoms := c.found.Claims[k].Atoms // they may be divided on the way
@@ -82,7 +82,7 @@ func (c claims) judge() {
 	}
 }
 
-// known reads an answer that is known, and the rows that show it.
+// known is an answer that is known, "" for none; the rows of the ledger that show it are added to j.
 func (c claims) known(j *Judged, set Set) Answer {
 	a, from, ok := c.tester.memory.infer(set)
 	if !ok {
@@ -96,9 +96,18 @@ func (c claims) known(j *Judged, set Set) Answer {
 	return a
 }
 
-// verdict is the table of what the claim alone and everything without it say together.
+// told is what is known of a set, and that it was not launched itself where the answer follows from another set.
+func (c claims) told(set Set) string {
+	a, from, ok := c.tester.memory.infer(set)
+	if ok && !from.Equal(set) {
+		return string(a) + " (inferred)"
+	}
+	return string(a)
+}
+
+// verdict is the table of sets.md 4e: what the claim alone and everything without it say together.
 func (c claims) verdict(j *Judged) (Verdict, string) {
-	both := fmt.Sprintf("alone: %s; all but it: %s", j.Alone, j.Without)
+	both := fmt.Sprintf("alone: %s; all but it: %s", c.told(c.alone(j.Atoms)), c.told(c.without(j.Atoms)))
 	switch {
 	case j.Alone == "" || j.Without == "":
 		return Undecided, "not all its tests were made"

@@ -7,7 +7,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/internal/odds"
 )
 
-// maxRounds is how often a search of one guilty set begins again after its answers contradicted it.
+// maxRounds is how often the search for one guilty set begins again after its answers contradicted it (sets.md 4g).
 const maxRounds = 4
 
 // finder finds a minimal guilty set inside a failing one by prefix search, and verifies it.
@@ -21,14 +21,14 @@ type finder struct {
 	proving  Set        // the set that is verified; empty: none
 }
 
-// shrink finds a minimal guilty set inside within, which fails: the shortest prefix of the atoms that
-// fails ends in an atom of the set; keep that atom, and go on with those before it. (Binary search for the
-// next necessary element: Marques-Silva, Janota and Belov, minimal sets over monotone predicates, CAV 2013.
-// The weighted cuts are our own.)
+// shrink finds a minimal guilty set inside within, which fails (sets.md 4a): the shortest prefix of the atoms that
+// fails ends in an atom of the set; keep that atom, and go on with those before it. (Binary search for the next
+// necessary element: Marques-Silva, Janota and Belov, minimal sets over monotone predicates, CAV 2013. The weighted
+// cuts are our own.)
 //
-// The kept set is closed and what is required stands in front, so every set tested is valid. What cannot be
-// judged is read as a pass: along the prefixes of an order in which what is needed stands in front,
-// "builds and fails" stays true once it is.
+// The kept set is closed and what is required stands in front, so every set tested is valid. What cannot be judged is
+// read as a pass: in an order in which everything stands behind what it needs, "builds and fails" stays true along the
+// prefixes once it is true.
 func (f *finder) shrink(within Set) (Set, error) {
 	for tries := 1; ; tries++ {
 		kept, stray, err := f.descend(within, tries < maxRounds)
@@ -38,7 +38,8 @@ func (f *finder) shrink(within Set) (Set, error) {
 	}
 }
 
-// descend goes down to a guilty set once. Where checked, it stops at a failure that turns out to be stray.
+// descend goes down to a guilty set once. Where checked, it stops at a failure that turns out to be stray, that is, by
+// chance.
 func (f *finder) descend(within Set, checked bool) (kept Set, stray bool, err error) {
 	order := f.scope.space.Sorted(f.tester.memory.smallest(within))
 	missing := odds.SizePrior()
@@ -65,8 +66,8 @@ func (f *finder) descend(within Set, checked bool) (kept Set, stray bool, err er
 	return kept, false, nil
 }
 
-// again tests a set a second time that failed in its only test, on which all that was found since rests:
-// where nothing less fails it may have failed by chance.
+// again tests a set a second time whose only test failed and on which all that was found since rests: where nothing
+// less fails, it may have failed by chance.
 func (f *finder) again(set Set) (Answer, error) {
 	e := f.tester.memory.entries[set.Key()]
 	if f.tester.memory.steady || e == nil || e.final != "" || e.seen != (odds.Tally{Fail: 1}) {
@@ -113,8 +114,8 @@ func (f *finder) boundary(kept Set, order []int, belief odds.Missing) (int, erro
 	return lo, nil
 }
 
-// cut is the place to test next. The cheapest order of tests may be long where luck is bad: beyond three
-// times what halving needs at most, the rest is halved.
+// cut is the place to test next. The cheapest order of tests may be long where luck is bad: beyond three times what
+// halving needs at most, the rest is halved (sets.md 4a, guard).
 func (f *finder) cut(w []float64, lo, tests int, other Answer) int {
 	switch {
 	case f.midpoint && lo == 0:
@@ -125,8 +126,8 @@ func (f *finder) cut(w []float64, lo, tests int, other Answer) int {
 	return odds.Cut(w, f.tester.prices(other), f.cuts)
 }
 
-// narrow is what earlier answers leave of the places from lo to hi: behind the longest prefix that is
-// known not to fail, up to the shortest that is known to.
+// narrow is what earlier answers leave of the places lo to hi: behind the longest prefix known not to fail, up to the
+// shortest one known to.
 func (f *finder) narrow(set func(p int) Set, lo, hi int) (int, int) {
 	known := func(m int, fails bool) bool {
 		a, from, ok := f.tester.memory.infer(set(m))
@@ -140,7 +141,7 @@ func (f *finder) narrow(set func(p int) Set, lo, hi int) (int, int) {
 	return from, to
 }
 
-// ruled marks the atoms that are known not to fail with the kept set alone.
+// ruled marks, by place in order, the atoms that are known not to fail with the kept set alone.
 func (f *finder) ruled(kept Set, order []int) []bool {
 	ruled := make([]bool, len(order))
 	if len(order) > odds.MostTree {
@@ -237,8 +238,8 @@ func (f *finder) verify(m Set) (*Guilty, proof, error) {
 	return g, proof{}, nil
 }
 
-// needed sees for each atom of a set, unless another one requires it, that the set without it does not
-// fail, and writes down the roles. The proof ends at the first set that does fail, or cannot be told.
+// needed checks, for each atom of a set that no other one requires, that the set does not fail without it, and notes
+// the roles. The proof ends at the first set that does fail, or cannot be told.
 func (f *finder) needed(g *Guilty, doubt float64) (proof, error) {
 	for k := range g.Members {
 		m := &g.Members[k]
@@ -253,7 +254,7 @@ func (f *finder) needed(g *Guilty, doubt float64) (proof, error) {
 	return f.paired(g, doubt)
 }
 
-// leaveOut sees that a set without some members does not fail: where it passes, they are to blame.
+// leaveOut checks that a set does not fail without some members. Where it passes, they are to blame.
 func (f *finder) leaveOut(g *Guilty, doubt float64, members ...*Member) (proof, error) {
 	var out Set
 	for _, m := range members {
@@ -273,8 +274,8 @@ func (f *finder) leaveOut(g *Guilty, doubt float64, members ...*Member) (proof, 
 	return proof{}, nil
 }
 
-// paired leaves out two atoms at a time of a set that cannot be tried without any one of them, such as a
-// declaration and its use: without both it may fail as well, and they are innocent.
+// paired leaves out two atoms at a time of a set that cannot be tried without any single one, such as a declaration
+// and its use: without both it may fail as well, and then they are innocent.
 func (f *finder) paired(g *Guilty, doubt float64) (proof, error) {
 	const most = 5 // atoms, of which there are 10 pairs
 	n := len(g.Members)
@@ -295,8 +296,8 @@ func (f *finder) paired(g *Guilty, doubt float64) (proof, error) {
 	return proof{}, nil
 }
 
-// sure asks for an answer that a verified set may rest on. A failure at an early limit is tested once at
-// the full one; where that passes late, the result says so.
+// sure asks for an answer that a verified set may rest on. A failure at an early limit is tested once at the full one;
+// if that passes late, the result says so (Between).
 func (f *finder) sure(set Set, doubt float64) (Answer, Result, error) {
 	if e := f.tester.memory.at(set); e.early && e.fail > 0 {
 		if err := f.tester.calibrate(set); err != nil {
@@ -322,14 +323,14 @@ func (f *finder) describe(g *Guilty) {
 	}
 }
 
-// masks explains why sets passed that hold a guilty one: an answer that came by chance, or atoms that mask it.
+// masks explains why sets passed that hold a guilty one: the answer came by chance, or other atoms mask it.
 type masks struct {
 	tester *tester
 	scope  *scope
 	found  *Finding
 }
 
-// explain looks at the smallest set that passed and holds the guilty set m, if there is one.
+// explain looks at the smallest set that passed although it holds the guilty set m, if there is one.
 func (x masks) explain(m Set) error {
 	holding := slices.DeleteFunc(x.tester.memory.masked, func(p Set) bool { return !m.In(p) })
 	x.tester.memory.masked = nil

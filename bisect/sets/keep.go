@@ -8,10 +8,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// mostTimed is how many safe sets are timed.
+// mostTimed is how many safe sets are timed at most.
 const mostTimed = 5
 
-// keeper says what can be kept: the most valuable safe set, confirmed, and the fastest of those found.
+// keeper says what can be kept (sets.md 4c): the most valuable safe set, confirmed, and the fastest of those found.
 type keeper struct {
 	tester *tester
 	scope  *scope
@@ -34,7 +34,7 @@ func (k *keeper) run(e *enumeration, progress func()) error {
 	return k.recommend(safe[:min(mostTimed, len(safe))], progress)
 }
 
-// isMaximum reports whether nothing that is not known to fail is worth more.
+// isMaximum reports whether every set worth more is known to fail.
 func (k *keeper) isMaximum(e *enumeration, weight float64) bool {
 	const rounding = 1e-9
 	open := slices.Clone(e.blocked)
@@ -68,8 +68,8 @@ func (k *keeper) confirm(s *Safe) error {
 	return nil
 }
 
-// recommend times safe sets, the most valuable first, against nothing on and names the fastest; nothing
-// on is one of them. Sets whose intervals overlap are as fast as each other, and the more valuable wins.
+// recommend times safe sets against nothing on, the most valuable first, and recommends the fastest; nothing on is one
+// of them. Sets whose intervals overlap count as equally fast, and the more valuable one wins.
 func (k *keeper) recommend(timed []Safe, progress func()) error {
 	for i := range timed {
 		effect, higher, err := k.time(k.tester.ctx, timed[i].Atoms)
@@ -97,14 +97,15 @@ func (k *keeper) recommend(timed []Safe, progress func()) error {
 	return nil
 }
 
-// gains reports that a set is no slower than nothing on.
+// gains reports whether a set is no slower than nothing on.
 func (k *keeper) gains(e bisect.Effect) bool {
 	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
 	ratio, low, _ := k.slowdown(e)
 	return low <= 1 && ratio <= slower
 }
 
-// fastest is the fastest of timed sets but for some, or nil; the first is the most valuable.
+// fastest is the fastest of the timed sets other than some; nil for none. Of equally fast ones it is the first, which
+// is the most valuable.
 func (k *keeper) fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
 	least := 0.0
 	for i := range timed {
@@ -115,7 +116,7 @@ func (k *keeper) fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
 	return best
 }
 
-// slowdown is an effect with its interval, less being better.
+// slowdown is an effect with its interval as ratios of which less is better.
 func (k *keeper) slowdown(e bisect.Effect) (ratio, low, high float64) {
 	if k.higher {
 		return 1 / e.Ratio, 1 / e.High, 1 / e.Low

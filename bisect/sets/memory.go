@@ -33,8 +33,8 @@ func (e *entry) answer() (Answer, bool) {
 	return "", false
 }
 
-// memory keeps the answers of a search and infers more: a subset of what passes passes, a superset of
-// what fails fails.
+// memory keeps the answers of a search and infers more from them: a subset of what passes passes, a superset of what
+// fails fails.
 type memory struct {
 	steady  bool // each set is tested once: answers are taken to come every time
 	noisy   bool // some set has answered both ways
@@ -100,8 +100,8 @@ func (m *memory) settleEnd(set Set, a Answer) {
 	m.settle(set, a)
 }
 
-// settle takes in an answer that repeated tests agreed on, and drops single answers that contradict it.
-// Sets that passed although they hold one that fails are kept for an explanation.
+// settle takes in an answer that repeated tests agreed on, and drops single answers that contradict it. Sets that
+// passed although they hold one that fails are kept in masked, to be explained.
 func (m *memory) settle(set Set, a Answer) {
 	m.learned = false
 	m.at(set).final = a
@@ -130,8 +130,8 @@ func (m *memory) forgetEarly() {
 	m.learned = false
 }
 
-// answer is what a set is taken for by tests of its own: by any majority as long as no set has answered
-// both ways, and then only with little doubt.
+// answer is what its own tests say about a set: the majority as long as no set has answered both ways, and after that
+// only what leaves little doubt.
 func (m *memory) answer(e *entry) (Answer, bool) {
 	const enough = 0.03 // doubt that a search may go on with
 	if !m.noisy || e.unjudged > 0 || e.seen.Verdict != odds.Open {
@@ -154,8 +154,8 @@ func (m *memory) surely(t odds.Tally, doubt float64) (Answer, bool) {
 	return "", false
 }
 
-// learn works out how often guilty sets fail, and others. A set that has only passed says nothing about
-// the first, since how many of such sets are guilty is not known.
+// learn works out how often guilty sets fail, and how often others do. A set that has only passed says nothing about
+// the former, since nobody knows how many such sets are guilty.
 func (m *memory) learn() {
 	count := map[odds.Tally]int{}
 	for _, e := range m.list {
@@ -169,8 +169,8 @@ func (m *memory) learn() {
 	m.learned = true
 }
 
-// voted is the answer that at least so many tests of a set agree on, with at most so much doubt. One
-// failure does not count: of many sets tested, the search is led to one that failed by chance.
+// voted is the answer on which at least so many tests of a set agree, with at most so much doubt. One failure is not
+// counted: among many sets tested, the search is led to one that failed by chance.
 func (m *memory) voted(set Set, repeats int, doubt float64) (Answer, bool) {
 	e := m.at(set)
 	t := e.seen
@@ -191,8 +191,8 @@ func (m *memory) voted(set Set, repeats int, doubt float64) (Answer, bool) {
 	return a, ok && a == Fail
 }
 
-// infer says what a set is taken for, and which set showed it. It knows nothing where a set that passes
-// and one that fails contradict each other.
+// infer says what a set is taken for, and which set showed it. ok is false where nothing is known, and where a set
+// that passes and one that fails contradict each other.
 func (m *memory) infer(set Set) (a Answer, from Set, ok bool) {
 	if e := m.entries[set.Key()]; e != nil {
 		if a, ok := m.answer(e); ok {

@@ -7,9 +7,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// Progress is what a search has taken and will probably still take. It is an estimate: how many guilty
-// sets there are beyond those met, and what the parts of a composite atom show, is known only once they
-// come up.
+// Progress is what a search has taken and will probably still take. It is an estimate: how many more guilty sets there
+// are, and what the parts of a composite atom show, is known only once they come up.
 type Progress struct {
 	Made    int     // tests so far
 	Spent   float64 // seconds of these
@@ -20,7 +19,7 @@ type Progress struct {
 	Launch  float64 // seconds of a launch that passes
 }
 
-// estimate reads off the parts of a search how far it is.
+// estimate reads off the parts of a search how far it is. It changes nothing.
 type estimate struct {
 	tester *tester
 	scope  *scope
@@ -77,8 +76,8 @@ func (e *estimate) left() Progress {
 	return out
 }
 
-// enough is how many tests of a set a verification takes, as far as chances are known: to pass, and to
-// fail, of which one does not count.
+// enough is how many tests of a set a verification takes, as far as the chances are known: to pass, and to fail, of
+// which one is not counted.
 func (e *estimate) enough() (passes, fails float64) {
 	t := e.tester
 	if t.repeats < 2 {
@@ -94,7 +93,7 @@ func (e *estimate) enough() (passes, fails float64) {
 	return float64(n - 1), float64(m)
 }
 
-// verification are the tests of the guilty set's verification that are not made yet.
+// verification is the tests that the verification of the guilty set still takes.
 func (e *estimate) verification(passes, fails float64) (pass, fail float64) {
 	set := e.all.finder.proving
 	if len(set) == 0 {
@@ -110,7 +109,7 @@ func (e *estimate) verification(passes, fails float64) (pass, fail float64) {
 	return pass, max(0, fails-float64(e.tester.memory.tally(set).Fail))
 }
 
-// size is how many atoms the guilty set is expected to have that is looked for, 1 where none is.
+// size is how many atoms the guilty set that is looked for is expected to have; 1 where none is looked for.
 func (e *estimate) size() float64 {
 	switch f := e.all.finder; {
 	case len(f.proving) > 0:
@@ -121,13 +120,13 @@ func (e *estimate) size() float64 {
 	return 1
 }
 
-// ofNothing is how many of the passes that a verification takes nothing on has shown already.
+// ofNothing is how many of the passes that a verification takes have been seen with nothing on.
 func (e *estimate) ofNothing(passes float64) float64 {
 	return min(passes, float64(e.tester.memory.tally(nil).Pass))
 }
 
-// seeds is how many maximal safe sets are still to be tested, if no guilty set comes up that is not known:
-// each leaves out a least set that hits all of them.
+// seeds is how many maximal safe sets are still to be tested if no further guilty set comes up: one for each minimal
+// set that hits all of them.
 func (e *estimate) seeds() float64 {
 	switch {
 	case e.all.goal == One, e.all.goal == All && e.all.done:

@@ -12,8 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// run joins the parts of one search. All of them read and write the finding, which is what the search
-// knows so far, the tester's memory and the scope.
+// run joins the parts of one search. All of them read and write the finding, which holds what the search knows so far,
+// the memory of the tester, and the scope.
 type run struct {
 	tester *tester
 	scope  *scope
@@ -54,9 +54,9 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 	return &run{t, scope, f, all, claims{t, scope, f}}, nil
 }
 
-// suspected returns the space with the claimed atoms in front.
+// suspected returns the space with claimed atoms more suspected, so that they stand in front (sets.md 4e: weight 8).
 func suspected(s *Space, claims []Claim) (*Space, error) {
-	const suspicion = 8 // of a claimed atom: gains more where claims are right than it loses where they are wrong
+	const suspicion = 8 // gains more where claims are right than it loses where they are wrong
 	atoms := s.Atoms()
 	for _, c := range claims {
 		for _, i := range c.Atoms.And(lattice.First(len(atoms))).Atoms() {
@@ -127,7 +127,7 @@ type ends struct {
 	found  *Finding
 }
 
-// differ reports that there is something to search; else the finding says why not.
+// differ reports whether there is something to search; if not, the finding says why.
 func (e ends) differ() (bool, error) {
 	good, err := e.test(Set{}, Baseline, Pass)
 	if err != nil {
@@ -149,7 +149,7 @@ func (e ends) differ() (bool, error) {
 	switch {
 	case good.Answer == Unjudged || bad.Answer == Unjudged:
 		e.found.Result = bisect.Inconclusive
-		e.found.warn("an end cannot be judged: nothing on is %s, everything on is %s\nhint: leave the value that does not build out (bad = \"...\"), or name with excludes what does not go together", good.Answer, bad.Answer)
+		e.found.warn("an end cannot be judged: with no changes it is %s, with all of them %s\nhint: leave the value that does not build out (bad = \"...\"), or name with excludes what does not go together", good.Answer, bad.Answer)
 		return false, nil
 	case good.Answer == bad.Answer:
 		e.found.Result = bisect.NoDifference
@@ -157,11 +157,11 @@ func (e ends) differ() (bool, error) {
 		if good.Answer == Pass {
 			word = "passes"
 		}
-		e.found.warn("everything on %s, and so does nothing on: there is no difference to search for", word)
+		e.found.warn("with all changes it %s, and with none as well: there is no difference to search for", word)
 		return false, nil
 	case good.Answer == Fail:
 		e.found.Result = bisect.NoDifference
-		e.found.warn("nothing on shows the complaint, and everything on does not\nhint: exchange the two ends")
+		e.found.warn("with no changes it shows the complaint, and with all of them it does not\nhint: swap the two ends")
 		return false, nil
 	}
 	e.tester.memory.settleEnd(Set{}, Pass)
@@ -173,8 +173,8 @@ func (e ends) differ() (bool, error) {
 	return true, nil
 }
 
-// otherTops lists what else could be on at most, where some atoms exclude others: for each atom left out
-// of all changes, a set that holds it.
+// otherTops lists other largest sets, where some atoms exclude others: for each atom left out of all changes, a set
+// that holds it.
 func (e ends) otherTops() (out []Set) {
 	space := e.scope.space
 	covered := e.scope.top
@@ -195,8 +195,8 @@ func (e ends) otherTops() (out []Set) {
 	return out
 }
 
-// test tests one end. An answer that is not as expected is tested again until two tests agree; all
-// changes have to pass five times, and ten where they failed once, since a complaint may be rare.
+// test tests one end. An answer other than expected is tested again until two tests agree. All changes count as
+// passing only after five passes, or ten where they failed once, since a complaint may be rare.
 func (e ends) test(set Set, why Purpose, expected Answer) (Result, error) {
 	count := map[Answer]int{}
 	enough := map[Answer]int{Pass: 2, Fail: 2, Unjudged: 2}

@@ -9,8 +9,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// scope is what a search is about. It changes on the way: requirements are found out, and guilty atoms
-// are divided into their parts.
+// scope is what a search is about. It changes on the way: requirements are found out, and guilty atoms are divided
+// into their parts.
 type scope struct {
 	space   *Space // what may be on together
 	base    *Space // the same as it was given, with the parts: without the requirements found out
@@ -43,7 +43,7 @@ func (s *scope) names(set Set) string {
 	return strings.Join(names, ", ")
 }
 
-// divided puts the parts of atom i, which come behind the other atoms, in its place.
+// divided returns a function that puts the parts of atom i, which are numbered behind the other atoms, in its place.
 func (s *scope) divided(i, parts int) func(Set) Set {
 	n := s.space.Len()
 	return func(set Set) Set {
@@ -66,7 +66,7 @@ func (s *scope) divide(i int, parts []Atom) (err error) {
 	return nil
 }
 
-// addUnused takes in parts that are not searched. They keep their numbers, and stay off.
+// addUnused takes in parts that are not searched. They keep their numbers and stay off.
 func (s *scope) addUnused(parts []Atom) (err error) {
 	for k := range parts {
 		parts[k].Spare, parts[k].Group = true, ""
@@ -79,15 +79,15 @@ func (s *scope) addUnused(parts []Atom) (err error) {
 	return nil
 }
 
-// requirements finds out which atoms do not build without which others, where that was not given.
+// requirements finds out which atoms do not build without which others, where the caller did not say (sets.md 4f).
 type requirements struct {
 	tester *tester
 	scope  *scope
 	found  *Finding
 }
 
-// learn takes in that an atom does not build without another one. Safe sets that
-// break the new requirement are dropped.
+// learn takes in that an atom does not build without another one. Safe sets that violate the new requirement are
+// dropped.
 func (q requirements) learn(atom, needs int) error {
 	if q.scope.space.Needs(atom).Has(needs) {
 		return nil
@@ -101,8 +101,8 @@ func (q requirements) learn(atom, needs int) error {
 	return nil
 }
 
-// ofGuilty reads requirements off a guilty set: where it does not build without one of its atoms,
-// something behind that atom needs it.
+// ofGuilty reads requirements off a guilty set: if it does not build without one of its atoms, something behind that
+// atom needs it.
 func (q requirements) ofGuilty(g Guilty) error {
 	order := q.scope.space.Sorted(g.Atoms)
 	last := order[len(order)-1]
@@ -122,8 +122,8 @@ func (q requirements) ofGuilty(g Guilty) error {
 	return nil
 }
 
-// ofSeed finds out which atom of a seed does not build without one that was taken out: the last atom of
-// the first prefix that does not build. It reports whether anything was learned.
+// ofSeed finds out which atom of a seed does not build without one that was taken out: the last atom of the first
+// prefix that does not build. It returns whether anything was learned.
 func (q requirements) ofSeed(seed Set) (bool, error) {
 	out := q.scope.top.Minus(seed)
 	if e := q.tester.memory.entries[seed.Key()]; e == nil || e.class != bisect.BuildFailed {

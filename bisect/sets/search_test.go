@@ -23,11 +23,11 @@ func said(f Finding, words string) bool {
 func TestEnds(t *testing.T) {
 	s := space(t, plainAtoms(6, [2]int{4, 1}))
 	f := find(t, Search{Space: s, Oracle: guilty()})
-	if f.Result != bisect.NoDifference || !said(f, "everything on passes, and so does nothing on") || f.Counts.Tests > 6 {
+	if f.Result != bisect.NoDifference || !said(f, "with all changes it passes, and with none as well") || f.Counts.Tests > 6 {
 		t.Errorf("%s %q", f.Result, f.Warnings)
 	}
 	f = find(t, Search{Space: s, Oracle: guilty([]int{})})
-	if f.Result != bisect.NoDifference || !said(f, "everything on shows the complaint, and so does nothing on") {
+	if f.Result != bisect.NoDifference || !said(f, "with all changes it shows the complaint, and with none as well") {
 		t.Errorf("%s %q", f.Result, f.Warnings)
 	}
 	o := guilty()
@@ -97,6 +97,10 @@ func TestClaimsAgainstBruteForce(t *testing.T) {
 			}
 			if j.Verdict == Confirmed && len(j.Only) > 0 && (!j.Only.In(alone) || !contains(minimal, j.Only)) {
 				t.Fatalf("seed %d: only %v is needed?", seed, j.Only.Atoms())
+			}
+			launched := slices.ContainsFunc(f.Tests, func(x Test) bool { return !x.Inferred && x.Set.Equal(alone) })
+			if strings.HasPrefix(j.Why, "alone: ") && strings.Contains(strings.Split(j.Why, ";")[0], "(inferred)") == launched {
+				t.Fatalf("seed %d, claim %d: launched alone: %v, but %s", seed, i, launched, j.Why)
 			}
 			seen[want]++
 		}

@@ -31,8 +31,8 @@
 // and the finding says what was seen. A complaint may come in some launches only: the fewer of its tests a
 // guilty set fails, the more often every other set must pass before anything is verified.
 //
-// The package knows no process and no clock. All decisions follow from the answers of the oracle, so that a
-// search whose answers are replayed takes the same way. What only a program with slow, costly launches
+// The package must not know processes, files or clocks. All decisions follow from the answers of the oracle, so that a
+// search whose answers are replayed makes the same tests. What only a program with slow, costly launches
 // needs (early limits, budgets, prices, progress, answers of earlier searches) is optional in all types.
 package sets
 
@@ -56,9 +56,9 @@ func (f Func) Test(ctx context.Context, r Request) (Result, error) {
 	return Result{Answer: Pass}, err
 }
 
-// Minimal returns a minimal part of items that fails: without any one of them it passes. It is nil where
-// all items together pass, or none of them fails as well. Fails must always answer alike, and what fails
-// must go on failing with more items.
+// Minimal returns a minimal part of items that fails: without any one of them it passes. It is nil where all items
+// together pass, or where none of them fails as well. fails must always give the same answer, and what fails must go
+// on failing with more items.
 func Minimal[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
 	f, pick, err := search(ctx, items, One, fails)
 	if err != nil || len(f.Minimal) == 0 {
@@ -67,8 +67,8 @@ func Minimal[T any](ctx context.Context, items []T, fails func(ctx context.Conte
 	return pick(f.Minimal[0].Atoms), nil
 }
 
-// Kept returns the most of items that can be kept without failing, all of them where they pass together.
-// It asks the same of fails as [Minimal].
+// Kept returns the most of items that can be kept without failing: all of them where they pass together. It asks the
+// same of fails as [Minimal].
 func Kept[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
 	f, pick, err := search(ctx, items, Keep, fails)
 	switch {
@@ -124,19 +124,21 @@ type Claim struct {
 	Atoms Set
 }
 
-// Cuts keeps where tests cut the candidates, which takes longest to work out, for searches that are made
-// again with the same answers. It serves one goroutine.
+// Cuts keeps where tests cut the candidates, which takes longest to work out, for searches that are repeated with the
+// same answers. It is not safe for concurrent use.
 type Cuts map[string]int
 
-// Search looks for guilty sets. Space and Oracle are needed; the zero value of all else will do.
+// Search looks for guilty sets. Space and Oracle must be set; all else may be left at its zero value.
 type Search struct {
 	Space  *Space
 	Oracle Oracle
 	Goal   Goal
 	Claims []Claim
 
-	Bad      Set              // all changes that may be on; empty: the whole space, less what excludes itself
-	Repeats  int              // tests that each answer of a verified set rests on at least; 0 stands for 2; 1: each set is tested once; below 0: nothing is verified
+	Bad Set // all changes that may be on; empty: the whole space, less what excludes itself
+	// Repeats is the number of tests that each answer of a verified set rests on at least; 0 stands for 2. With 1 each
+	// set is tested once; below 0 nothing is verified.
+	Repeats  int
 	Midpoint bool             // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
 	FailCost float64          // seconds of a failure, as far as is known before the first; 0: as all changes on
 	Spent    func() bool      // reports that the budget is used up; may be nil

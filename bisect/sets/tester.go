@@ -18,8 +18,8 @@ const (
 // undecided is the answer of tests that go on contradicting each other.
 const undecided Answer = ""
 
-// tester makes the tests of one search: it writes the ledger, remembers what tests showed and what they
-// cost, and repeats them as often as an answer takes.
+// tester makes the tests of one search: it writes the ledger, remembers what tests showed and what they cost, and
+// repeats them as often as an answer takes.
 type tester struct {
 	ctx     context.Context // of Find, which makes one test after the other
 	oracle  Oracle
@@ -73,8 +73,7 @@ func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
 	return res, nil
 }
 
-// failing is how likely a test is expected to fail: mostly a set does as it did before, and as others
-// suggest.
+// failing is how likely a test is expected to fail: mostly a set does what it did before, or what others suggest.
 func (t *tester) failing(set Set, why Purpose) float64 {
 	const (
 		surprise = 0.05 // chance that the expected does not come
@@ -151,8 +150,8 @@ func (t *tester) testItself(set Set, why Purpose) (Answer, error) {
 	return res.Answer, err
 }
 
-// vote tests a set until its own tests decide: as often as answers are repeated, and as many times more
-// as it takes for the doubt that is allowed. What cannot be judged is tested once.
+// vote tests a set until its own tests decide: as often as answers are repeated, and as much more often as the doubt
+// allowed takes. What cannot be judged is tested once. It gives up, undecided, after mostVotes.
 func (t *tester) vote(set Set, why Purpose, doubt float64) (Answer, error) {
 	for range mostVotes {
 		if err := t.calibrate(set); err != nil {
@@ -177,8 +176,8 @@ func (t *tester) retest(set Set, why Purpose, doubt float64) (Answer, error) {
 	return t.vote(set, why, doubt)
 }
 
-// calibrate tests all changes some more where tests of a set do not come to an answer: how often what is
-// known to be guilty fails says how often another set must be tested.
+// calibrate tests all changes some more where the tests of a set come to no answer: how often a set known to be guilty
+// fails says how often another one must be tested.
 func (t *tester) calibrate(set Set) error {
 	const many, fails, tests = 16, 3, 8
 	for {
@@ -192,8 +191,8 @@ func (t *tester) calibrate(set Set) error {
 	}
 }
 
-// waitFor has later tests run for longer than a set took that is slow without showing the complaint, and
-// drops failures that were stopped before that.
+// waitFor makes later tests run for longer than a set took that is slow without showing the complaint, and drops
+// failures that were stopped earlier than that.
 func (t *tester) waitFor(set Set, seconds float64) {
 	t.past = max(t.past, seconds)
 	t.memory.forgetEarly()

@@ -22,6 +22,9 @@ func Of(atoms ...int) Set { return lattice.Of(atoms...) }
 // NewSpace checks the atoms and works out which of them may be on together.
 func NewSpace(atoms []Atom) (*Space, error) { return lattice.NewSpace(atoms) }
 
+// ParseStep reads the name of an atom of flags; ok is false for the name of another kind of atom, such as a hunk.
+func ParseStep(name string) (s lattice.Step, ok bool) { return lattice.ParseStep(name) }
+
 // Answer is what a test of a set showed.
 type Answer string
 
@@ -79,8 +82,8 @@ type Result struct {
 	Slow     float64 // time as a multiple of that of nothing on; 0: unknown
 }
 
-// Oracle tests sets. An error means that the machine is at fault, or that the search was interrupted;
-// it ends the search with what is known.
+// Oracle tests sets. An error means that the machine is at fault, or that the search was interrupted; it ends the
+// search with what is known.
 type Oracle interface {
 	Test(ctx context.Context, r Request) (Result, error)
 }
@@ -125,8 +128,8 @@ type Guilty struct {
 	Seconds  float64 // of such a set: how long it took
 }
 
-// Roles are the members with their roles. Where the set is good for nothing without any one of them, so
-// that none can be told from the others, all are to blame.
+// Roles are the members with their roles. Where the set cannot be judged without any one of them, so that none can be
+// told from the others, all are to blame.
 func (g Guilty) Roles() []Member {
 	if !g.Verified || slices.ContainsFunc(g.Members, func(m Member) bool { return m.Role == Culprit }) {
 		return g.Members

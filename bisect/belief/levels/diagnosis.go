@@ -10,8 +10,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// When a machine counts as unfit to compare times on. Of jobs on a quiet or a typical machine at most
-// one in twenty meets any of these; TestSlowdownEnvironment says how many do.
+// When a machine counts as unfit to compare times on (judge.md 3, "Environment check"). At most one in twenty jobs on a
+// quiet or a typical machine meets any of these; TestSlowdownEnvironment counts them.
 const (
 	noisySD     = 0.015 // standard deviation of one launch
 	disturbed   = 0.10  // share of launches that something disturbed
@@ -36,7 +36,8 @@ type Diagnosis struct {
 	agree    bool    // the launches of each commit do with each other: what is off the likeliest set are other changes
 }
 
-// Diagnose looks at the launches so far, as the likeliest set sees them.
+// Diagnose looks at the launches so far, taking the likeliest set for the truth. Of fewer than fewLaunches it says
+// nothing.
 func Diagnose(m *Belief) Diagnosis {
 	s := m.seen(len(m.launches))
 	w := Diagnosis{noise: m.noise, launches: len(s.launches), serial: 1}
@@ -70,7 +71,8 @@ func Diagnose(m *Belief) Diagnosis {
 	return w
 }
 
-// within is what launches of one commit scatter by, over all commits, and how many launches tell that.
+// within is the standard deviation of launches of one commit on one device, pooled over all, and its degrees of
+// freedom n.
 func within(launches []belief.Launch) (sd float64, n int) {
 	of := map[[2]int][]float64{}
 	for _, l := range launches {
@@ -85,7 +87,7 @@ func within(launches []belief.Launch) (sd float64, n int) {
 	return math.Sqrt(sum / float64(max(1, n))), n
 }
 
-// clean is the chance that nothing disturbed a launch, by what is known before it.
+// clean is the probability that nothing disturbed a launch, given the launches before it.
 func (f filter) clean(l belief.Launch, bad bool, n Noise) float64 {
 	x := 0.0
 	if bad {
@@ -105,8 +107,8 @@ func (f filter) clean(l belief.Launch, bad bool, n Noise) float64 {
 	return (1 - dirty) * clean / ((1-dirty)*clean + dirty*soiled)
 }
 
-// trend fits a straight line: what it gains from the first value to the last, and by how many of its
-// standard errors that differs from 0.
+// trend fits a straight line to y over t: gain is what it rises by from the first to the last, sure by how many
+// standard errors its slope differs from 0.
 func trend(t, y []float64) (gain, sure float64) {
 	n := float64(len(t))
 	mt, my := mean(t), mean(y)
@@ -122,8 +124,8 @@ func trend(t, y []float64) (gain, sure float64) {
 	return slope * (t[len(t)-1] - t[0]), math.Abs(slope) / math.Sqrt(left/tt+math.SmallestNonzeroFloat64)
 }
 
-// neumann is the mean square of the differences of neighbours over twice the variance: about 1 for values in any
-// order, less where they drift (von Neumann 1941).
+// neumann is von Neumann's ratio (1941): the mean square of the differences of neighbours over twice the variance. It
+// is about 1 for values in random order and less where they drift.
 func neumann(v []float64) float64 {
 	var sum float64
 	for i := range v[1:] {
@@ -132,7 +134,7 @@ func neumann(v []float64) float64 {
 	return sum / float64(len(v)-1) / (2*squares(v)/float64(len(v)-1) + math.SmallestNonzeroFloat64)
 }
 
-// Warnings puts what the times show into words: one warning about noise, and one about modes.
+// Warnings says what the times show: one warning about noise and one about modes, at most.
 func (w Diagnosis) Warnings() []string {
 	var out, what []string
 	n := w.noise
@@ -160,13 +162,14 @@ func (w Diagnosis) Warnings() []string {
 	return out
 }
 
-// TwoModes reports modes that are worth a warning: among many launches some noise looks like near ones.
+// TwoModes reports modes that are worth a warning. Among many launches, some noise looks like two modes close
+// together.
 func (n Noise) TwoModes(launches int) bool {
 	rarer := min(n.Share, 1-n.Share)
 	return n.Mode > max(noisySD, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
 }
 
-// spread is the robust standard deviation of levels.
+// spread is the robust standard deviation of levels, from their median absolute deviation.
 func spread(y []float64) float64 {
 	m := metric.Median(y)
 	off := make([]float64, len(y))
@@ -176,8 +179,9 @@ func spread(y []float64) float64 {
 	return normalMAD * metric.Median(off)
 }
 
-// TwoModes splits the numbers of launches in two where they clearly fall into two groups, each with three
-// launches and a tenth of all at least; ok is false where they do not.
+// TwoModes splits the numbers of launches in two where they clearly fall into two groups, each with at least three
+// launches and a tenth of all. low and high are the medians of the groups, share is that of the higher one; ok is
+// false where there are no such groups.
 func TwoModes(values []float64) (low, high float64, share float64, ok bool) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) < minModes || !(v[0] > 0) {
@@ -200,8 +204,9 @@ func TwoModes(values []float64) (low, high float64, share float64, ok bool) {
 }
 
 // checkLevels names the commit whose launches differ most from what the likeliest set predicts. Under the model the
-// filter's prediction errors are independent, so their standardised sum is normal. A launch may be disturbed by any
-// amount, so each counts for at most two standard deviations.
+// prediction errors of the filter are independent, so the sum of n standardised ones is normal with variance n. A
+// launch may be disturbed by any amount, so each counts for at most two standard deviations; P is corrected for the
+// number of commits.
 func checkLevels(m *Belief) belief.Misfit {
 	const fewest, most = 3, 2.0
 	s := m.seen(len(m.launches))

@@ -7,7 +7,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// What is assumed of one launch (judge.md 2, "Model"). Times are logarithms, so that 0.01 is about 1 %.
+// What is assumed of one launch (judge.md 2, "Model"). Levels are logarithms of times, so that 0.01 is about 1 %.
 const (
 	dirty     = 0.03 // chance that something disturbed a launch
 	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed,
@@ -15,7 +15,7 @@ const (
 	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes
 )
 
-// Noise describes the launches of one machine.
+// Noise describes the launches of one machine. SD, Mode and Step are logarithms.
 type Noise struct {
 	SD    float64 // s: of one launch inside a mode
 	Rate  float64 // q: variance that the level gains per second, as a random walk
@@ -28,8 +28,8 @@ type Noise struct {
 // exactly is the noise of numbers that have none, where the ends differ by step.
 func exactly(step float64) Noise { return Noise{SD: 5e-4, Step: step, Exact: true} }
 
-// nearer takes a number between those of the ends for that of the nearer one. Where the numbers climb in
-// several steps, the one that crosses the middle is found.
+// nearer takes a number for that of the nearer end. Where the numbers climb in several steps, the search then finds
+// the one that crosses the middle.
 func (n Noise) nearer(y float64) float64 {
 	if y > n.Step/2 {
 		return n.Step
@@ -37,14 +37,14 @@ func (n Noise) nearer(y float64) float64 {
 	return 0
 }
 
-// Modes reports that launches fall into two modes.
+// Modes reports whether launches fall into two modes.
 func (n Noise) Modes() bool { return n.Mode != 0 }
 
 // dirt is the mean of what a disturbance adds.
 func (n Noise) dirt() float64 { return max(dirtyMean, dirtyMore*n.SD) }
 
-// effective is the variance of a launch as far as it hides the level: two modes that lie far apart
-// are told apart, near ones add to the noise.
+// effective is the variance of a launch that hides its level. Modes far apart can be recognised and hide nothing; modes
+// close together add to the noise.
 func (n Noise) effective() float64 {
 	v := n.SD * n.SD
 	if n.Modes() {
@@ -53,8 +53,8 @@ func (n Noise) effective() float64 {
 	return v
 }
 
-// gaussian is a joint belief about the level d of the good side now and the step D, given one way
-// of assigning the launches to the two modes.
+// gaussian is a joint belief about the level d of the good side now and the step D, given one way of assigning the
+// launches to the two modes.
 type gaussian struct {
 	w          float64 // share of this way among all of them
 	d, step    float64 // means of d and D
@@ -62,11 +62,11 @@ type gaussian struct {
 	lanes      []lane  // of the other devices, by number; never written to
 }
 
-// lane is the level of one device given the step D: normal, with mean a + b·D and variance v. Given the step, the levels of
-// devices are independent of each other.
+// lane is the level of one device given the step D: normal, with mean a + b·D and variance v. Given the step, the
+// levels of two devices are independent, so that their times are never compared.
 type lane struct{ a, b, v float64 }
 
-// turn makes d the level of another device.
+// turn puts the level of the device from away into its lane and makes d the level of the device to.
 func (g *gaussian) turn(from, to int) {
 	lanes := slices.Grow(slices.Clone(g.lanes), max(from, to)+1)
 	for len(lanes) <= max(from, to) {
@@ -78,8 +78,9 @@ func (g *gaussian) turn(from, to int) {
 	g.d, g.vc, g.vd, g.lanes = x.a+x.b*g.step, x.b*g.vD, x.v+x.b*x.b*g.vD, lanes
 }
 
-// filter is a Kalman filter (judge.md 2, "Bank"): it follows level and step through the launches on the assumption that the culprit lies in one
-// set of commits: y = d(t) + D·x + e, where x is 1 for a launch of a commit that holds the culprit.
+// filter is a Kalman filter (judge.md 2, "Bank"): it follows level and step through the launches on the assumption that
+// the culprit lies in one set of commits: y = d(t) + D·x + e, where x is 1 for a launch of a commit that holds the
+// culprit.
 type filter struct {
 	parts []gaussian
 	logL  float64 // logarithm of the likelihood of all launches so far
@@ -103,7 +104,7 @@ func (f *filter) turn(device int) {
 	f.device, f.at, f.last = device, last[device], last
 }
 
-// on is the filter with d the level of a device.
+// on is the filter with d as the level of a device; f stays as it is.
 func (f filter) on(device int) filter {
 	if device != f.device {
 		f = f.clone()
@@ -112,9 +113,9 @@ func (f filter) on(device int) filter {
 	return f
 }
 
-// newFilter knows nothing: one unit of the logarithm is a factor of 2.7 in either direction. Two modes
-// can be mistaken for each other at one end for as long as there are few launches, and so for a step
-// that is larger or smaller by their offset: there the fit says which of these steps is meant.
+// newFilter knows nothing: its variances of 1 are a factor of 2.7 in either direction. The exceptions are numbers
+// without noise, and two modes: while there are few launches, the modes can be mistaken for each other at one end, and
+// so for a step that is larger or smaller by their offset. There the fit says which of these steps is meant.
 func newFilter(n Noise) filter {
 	g := gaussian{w: 1, vd: 1, vD: 1}
 	switch {
@@ -131,7 +132,8 @@ func (f filter) clone() filter {
 	return f
 }
 
-// add takes in one launch.
+// add takes in one launch; bad says that the commit holds the culprit in the set of this filter. Between launches the
+// level has gained the variance Rate·dt.
 func (f *filter) add(l belief.Launch, bad bool, n Noise) {
 	f.turn(l.Device)
 	dt := max(0, l.At-f.at)
@@ -151,7 +153,7 @@ func (f *filter) add(l belief.Launch, bad bool, n Noise) {
 	f.branch(l, x, dt, n)
 }
 
-// lean takes in one launch of a commit that shows the share x of the step.
+// lean takes in one launch of a commit that shows the share x of the step, as on a ramp.
 func (f *filter) lean(l belief.Launch, x float64, n Noise) {
 	f.turn(l.Device)
 	dt := max(0, l.At-f.at)
@@ -165,8 +167,8 @@ func (f *filter) lean(l belief.Launch, x float64, n Noise) {
 	f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
 }
 
-// branch takes in one launch that may belong to either mode: every Gaussian becomes two, and the
-// least of them are merged again.
+// branch takes in one launch that may belong to either mode. Every Gaussian becomes two, and the least of them are
+// merged again, so that no more than maxParts are left.
 func (f *filter) branch(l belief.Launch, x, dt float64, n Noise) {
 	var next [2 * maxParts]gaussian
 	k, total := 0, 0.0
@@ -209,10 +211,10 @@ func (g *gaussian) prospect(x, sd float64) prospect {
 	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
 }
 
-// learn is the Kalman update (judge.md 2; y = d + D·x + e). It conditions g on a launch with the given offset of its mode and returns the launch's
-// predictive density. A launch is clean with probability 1-dirty; one that is not says nothing about
-// level and step, so that the gain is multiplied by the chance that it was clean. Where these are known less well than
-// what a disturbance adds, it says as much as its size allows.
+// learn is the Kalman update (judge.md 2; y = d + D·x + e). It conditions g on a launch with the given offset of its
+// mode and returns the launch's predictive density. A launch is clean with probability 1-dirty; one that is not says
+// nothing about level and step, so that the gain is multiplied by the chance that it was clean. Where these are known
+// less well than what a disturbance adds, it says as much as its size allows.
 func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	nu := l.Y - offset - g.d - p.x*g.step // innovation
 	clean, soiled, move, shrink := 0.0, 0.0, nu, 1.0
@@ -244,7 +246,8 @@ func (g *gaussian) learn(p prospect, l belief.Launch, offset float64) float64 {
 	return total
 }
 
-// given is the share of g that takes a launch for one that lies nu above what is expected, within b.
+// given is the part of g, with this share of its weight, that takes a launch to lie nu above what it expects, within
+// b.
 func (g gaussian) given(p prospect, b bell, nu, share float64) gaussian {
 	kd, kD := p.a*b.inv, p.b*b.inv
 	return gaussian{g.w * share, g.d + kd*nu, g.step + kD*nu, g.vd - kd*p.a, g.vc - kd*p.b, g.vD - kD*p.b, g.lanes}
@@ -253,8 +256,9 @@ func (g gaussian) given(p prospect, b bell, nu, share float64) gaussian {
 // spread is the variance of d + x·D.
 func (g gaussian) spread(x float64) float64 { return g.vd + x*(2*g.vc+g.vD) }
 
-// tail is what a value that is known only to exceed nu says: its chance, where the mean moves to, and
-// the share of the information of a value that was seen (the mean and variance of a truncated normal).
+// tail is what a value that is known only to exceed nu says under a normal of variance s: its probability, how far the
+// mean moves, and how much of the information of an observed value it gives. These are the mean and the variance of a
+// truncated normal.
 func tail(nu, s float64) (chance, move, shrink float64) {
 	sd := math.Sqrt(s)
 	a := nu / sd
@@ -266,7 +270,7 @@ func tail(nu, s float64) (chance, move, shrink float64) {
 	return chance, sd * hazard, hazard * (hazard - a)
 }
 
-// reduce keeps the n heaviest Gaussians and merges each of the others into the nearest of these.
+// reduce keeps the n heaviest Gaussians and merges each of the others into the nearest of these. It reorders parts.
 func reduce(parts []gaussian, n int) []gaussian {
 	const trifle = 1e-3
 	for i := 1; i < len(parts); i++ { // few enough for an insertion sort
@@ -293,7 +297,7 @@ func reduce(parts []gaussian, n int) []gaussian {
 	return kept
 }
 
-// merge is the Gaussian of the same mean and covariance as the mixture of a and b (moment matching).
+// merge is the Gaussian with the mean and the covariance of the mixture of a and b (moment matching).
 func merge(a, b gaussian) gaussian {
 	w := a.w + b.w
 	if !(w > 0) {
@@ -316,8 +320,8 @@ func mergedLanes(a, b gaussian, p, q float64) []lane {
 	}
 	out := make([]lane, len(a.lanes))
 	for k, x := range a.lanes {
-		// Given the step a launch of another device tells nothing of this one, so that the lanes of a and b differ by what was
-		// merged before, if at all.
+		// Given the step a launch of another device tells nothing of this one, so that the lanes of a and b differ by
+		// what was merged before, if at all.
 		y := b.lanes[k]
 		d := x.a - y.a
 		out[k] = lane{p*x.a + q*y.a, p*x.b + q*y.b, p*x.v + q*y.v + p*q*d*d}
@@ -325,7 +329,7 @@ func mergedLanes(a, b gaussian, p, q float64) []lane {
 	return out
 }
 
-// merged is the one Gaussian that comes nearest to what the filter holds.
+// merged is the one Gaussian nearest to what the filter holds.
 func (f filter) merged() gaussian {
 	g := f.parts[0]
 	for _, h := range f.parts[1:] {
@@ -334,7 +338,7 @@ func (f filter) merged() gaussian {
 	return g
 }
 
-// worse is the logarithm of the chance that the step is above 0: what got better is not what is searched for.
+// worse is the logarithm of the probability that the step is above 0: a change for the better is not searched for.
 func (f filter) worse() float64 {
 	chance := 0.0
 	z := math.Inf(-1)
@@ -355,8 +359,8 @@ func logNormal(u, v float64) float64 { return -0.5 * (math.Log(2*math.Pi*v) + u*
 // normal is that density.
 func normal(u, v float64) float64 { return math.Exp(-0.5*u*u/v) / math.Sqrt(2*math.Pi*v) }
 
-// soil is the density of a disturbed launch (judge.md 2, f_cont): mostly slower by an exponential amount, now and then
-// displaced to either side.
+// soil is the density of a disturbed launch that lies nu off (judge.md 2, f_cont): mostly slower by an exponential
+// amount, now and then displaced to either side.
 func soil(nu float64, wide bell) float64 {
 	const near = 3 * dirtyMean // the exponential is the larger one up to here
 	slow := 0.0

@@ -5,6 +5,10 @@
 //
 // [StepTest] is the fresh test of one claim by pairs of launches. [Profile] gives the levels of commits without a
 // history that ties them together. [Diagnose] says what is wrong with the machine.
+//
+// The package sees numbers, times and the shape of a history. It must not know where a number comes from, or what a
+// search does with its answers. Levels and steps are logarithms, larger is worse; times are seconds since the job
+// began.
 package levels
 
 import (
@@ -15,11 +19,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// Belief is the belief about one history: which commit brought the step, how large it is, how the
-// machine drifts and how noisy it is. All launches of all commits inform all of it.
+// Belief is the belief about one history: which commit brought the step, how large it is, how the machine drifts and
+// how noisy it is. All launches of all commits inform all of it; it implements belief.Belief.
 //
-// Commits that no launch so far tells apart form a set, and each set has a filter of its own that
-// takes its members for the culprit, see partition.
+// Commits that no launch so far tells apart form a set, and each set has a filter of its own that takes its members
+// for the culprit (partition). A launch of a new commit splits sets; a new fit of the noise runs all launches through
+// all filters again.
 type Belief struct {
 	parts    partition
 	launches []belief.Launch
@@ -33,7 +38,8 @@ func New(commits []bisect.Commit, prior []float64) *Belief {
 	return begin(commits, prior, firstNoise)
 }
 
-// NewExact begins a belief about numbers without noise, where the ends differ by step.
+// NewExact begins a belief about numbers without noise, where the ends differ by step. The first launch must be of the
+// good end: it is the zero of the scale.
 func NewExact(commits []bisect.Commit, prior []float64, step float64) *Belief {
 	return begin(commits, prior, exactly(step))
 }
@@ -48,7 +54,7 @@ func (m *Belief) Noise() Noise { return m.noise }
 // Launches is the number of launches taken in.
 func (m *Belief) Launches() int { return len(m.launches) }
 
-// Offset adds to every later launch of a commit what its place in the slice holds: known steps are taken off so.
+// Offset sets what is added to every later launch of a commit, by its index: known steps are taken off that way.
 func (m *Belief) Offset(by []float64) { m.offset = by }
 
 // Add takes in one launch.
@@ -124,7 +130,7 @@ func (m *Belief) Credible(p float64) []bisect.Suspect {
 // Misfit implements Belief.
 func (m *Belief) Misfit(int) belief.Misfit { return checkLevels(m) }
 
-// Step is the size of the step with its standard deviation, averaged over the sets.
+// Step is the size of the step with its standard deviation, averaged over the sets by their probabilities.
 func (m *Belief) Step() (mean, sd float64) {
 	post := m.parts.posterior()
 	var square float64
@@ -136,8 +142,8 @@ func (m *Belief) Step() (mean, sd float64) {
 	return mean, math.Sqrt(max(0, square-mean*mean))
 }
 
-// furthest is how far a launch was off the middle of its level at most, as the likeliest set sees them; infinite while
-// launches are too few to have told the noise.
+// furthest is how far a launch was off the median of its side at most, as the likeliest set sees the sides; infinite
+// while there are too few launches to know the noise.
 func furthest(m *Belief) (most float64) {
 	if len(m.launches) < FirstFit {
 		return math.Inf(1)
@@ -169,8 +175,8 @@ func (m *Belief) MidLaunch(step float64) (info, variance float64) {
 	return view{weight: 1, sum: step / 2, squares: step * step / 2, bad: 0.5, entropy: -1, chance: 1}.information(variance), variance
 }
 
-// RampOdds is the logarithm of the odds of an even ramp against one step: the Bayes factor of a commit's share
-// of the prior as the share of the step that it shows (judge.md 7, "ramp").
+// RampOdds is the logarithm of the odds of an even ramp against one step (judge.md 7, "ramp"). On a ramp, a commit
+// shows that share of the step which the commits up to it have of the prior.
 func (m *Belief) RampOdds() float64 {
 	mass := m.parts.graph.Masses(m.parts.prior)
 	total := mass[len(mass)-1]

@@ -7,8 +7,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// fitTwo fits two modes, and says whether the launches speak for them: they must be likelier by
-// modeGain than with one mode, which is tried on the same launches.
+// fitTwo fits two modes, and says whether the launches call for them: they must be likelier by modeGain than with one
+// mode (one) on the same launches, and some commit must fall into both. last is the fit before.
 func (s sight) fitTwo(one, last Noise) (Noise, bool) {
 	if len(s.launches) < minModes {
 		return one, false
@@ -30,9 +30,8 @@ func (s sight) fitTwo(one, last Noise) (Noise, bool) {
 	return best.noise, s.mixed(best.noise)
 }
 
-// mixed reports that a commit's launches fall now into one mode and now into the other. Where every commit
-// keeps to one of them but for disturbed launches, it is the commits that differ: the range holds several
-// steps.
+// mixed reports whether launches of a commit fall now into one mode and now into the other. Where every commit keeps
+// to one of them, disturbed launches aside, it is the commits that differ: the range holds several steps.
 func (s sight) mixed(n Noise) bool {
 	pure := n
 	pure.Mode = 0
@@ -48,7 +47,8 @@ func (s sight) mixed(n Noise) bool {
 	return odds > 0
 }
 
-// starts are first guesses of two modes: the fit before, and the widest split of the values.
+// starts are first guesses of two modes: the fit before, and the widest split of the values, of all launches and of
+// the good side alone.
 func (s sight) starts(one, last Noise) []Noise {
 	var out []Noise
 	if last.Modes() {
@@ -82,7 +82,8 @@ func (s sight) starts(one, last Noise) []Noise {
 	return append(out, splitModes(good, one, g.step)...)
 }
 
-// splitModes parts values in two such that the squares inside the parts are least.
+// splitModes splits values in two so that the sum of squares within both parts is least; nil where that gives no two
+// clear parts.
 func splitModes(v []float64, one Noise, step float64) []Noise {
 	v = slices.Clone(v)
 	slices.Sort(v)
@@ -120,7 +121,8 @@ func squares(v []float64) float64 {
 	return sum
 }
 
-// climb improves a guess: offset and share by what the filter assigns to each mode.
+// climb improves a guess: offset and share by what the filter assigns to each mode, for each of the steps that the
+// modes may be mistaken for.
 func (s sight) climb(n Noise) fit {
 	for range 2 {
 		n = s.assign(n)
@@ -168,16 +170,16 @@ func (s sight) better(best fit, n Noise) fit {
 	return best
 }
 
-// modeScore is score with a preference for modes that both hold a fair share of the launches; what
-// happens less often than every tenth time is a disturbance.
+// modeScore is score with a preference for modes that both hold a fair share of the launches; what happens less often
+// than every tenth time is a disturbance.
 func (s sight) modeScore(n Noise) fit {
 	f := s.score(n)
 	f.score += math.Log(n.Mode/3) + math.Log(4*n.Share*(1-n.Share)) + math.Log(1.0001-math.Exp(-n.Mode*n.Mode/(8*n.SD*n.SD)))
 	return f
 }
 
-// assign is one step of expectation and maximisation: every launch is shared out between the modes
-// by the filter before it, and offset and share follow from that.
+// assign is one step of expectation maximisation: the filter, as it was before each launch, shares the launch out
+// between the modes, and offset and share follow from that.
 func (s sight) assign(n Noise) Noise {
 	f := newFilter(n)
 	var w, u [2]float64 // of each mode: weights by precision, and weighted innovations
@@ -199,8 +201,8 @@ func (s sight) assign(n Noise) Noise {
 	return n
 }
 
-// assign returns the chance that a launch fell into the second mode, and adds what it says about the
-// offset of the modes: all Gaussians of the filter have their say.
+// assign returns the probability that a launch fell into the second mode, and adds to w and u what it says about the
+// offset of the modes. All Gaussians of the filter contribute.
 func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u *[2]float64) float64 {
 	x := 0.0
 	if bad {

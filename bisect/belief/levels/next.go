@@ -6,12 +6,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// quantiles are the shares of the posterior at which a commit that was never launched may be tried.
+// quantiles are the shares of the posterior at which a commit never launched may be tried (judge.md 2, "Next action").
 var quantiles = []float64{0.35, 0.5, 0.65}
 
-// Next returns the launch that promises most information per second: an end or a commit launched
-// before, which show where the level is now, or a new commit. As the machine drifts and the level
-// grows uncertain an end becomes the best choice, so that references need no schedule of their own.
+// Next returns the launch that promises most information per second: an end or a commit launched before, which show
+// where the level is now, or a new commit. As the machine drifts and the level grows uncertain, an end becomes the
+// best choice, so that references need no schedule (judge.md 2, "Next action").
 func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	post := m.parts.posterior()
 	means := m.parts.outlook(p.Device)
@@ -46,7 +46,7 @@ func (m *Belief) Next(p belief.Prices) (belief.Action, bool) {
 	return best, found
 }
 
-// outlook is the belief of every set about a device, for a good and a bad commit.
+// outlook is the belief of every set about a device, by set.
 func (p *partition) outlook(device int) []gaussian {
 	out := make([]gaussian, len(p.sets))
 	for j, s := range p.sets {
@@ -55,7 +55,7 @@ func (p *partition) outlook(device int) []gaussian {
 	return out
 }
 
-// view collects what the sets predict about one launch.
+// view collects what the sets predict about one launch, weighted by their probabilities.
 type view struct {
 	weight, sum, squares float64
 	variance             float64 // mean variance of the prediction, without the launch's own noise
@@ -73,8 +73,8 @@ func (v *view) add(w float64, g gaussian, x float64) {
 	v.bad += w * x
 }
 
-// information is H·(1 - exp(-V/2H)) (judge.md 2, "Next action"): V, the variance of the means over the noise of the launch, is
-// what a weak launch tells; H is all that there is to learn.
+// information is H·(1 - exp(-V/2H)) (judge.md 2, "Next action"): V, the variance of the means over the noise of the
+// launch, is what a weak launch tells; H is all that there is to learn.
 func (v view) information(noise float64) float64 {
 	h := v.entropy
 	if h < 0 {
@@ -89,7 +89,7 @@ func (v view) information(noise float64) float64 {
 	return v.chance * h * (1 - math.Exp(-signal/(2*h)))
 }
 
-// certain is the view of a commit of which every set knows whether it is bad.
+// certain is the view of a commit about which every set knows whether it is bad.
 func (p *partition) certain(i int, post []float64, means []gaussian, entropy float64) view {
 	v := view{entropy: entropy, chance: 1}
 	for j := range p.sets {
@@ -102,8 +102,8 @@ func (p *partition) certain(i int, post []float64, means []gaussian, entropy flo
 	return v
 }
 
-// halves is the view of a new commit, which parts some of the sets: both halves count, each with its
-// share of the set's prior.
+// halves is the view of a new commit, which splits some of the sets: both halves count, each with its share of the
+// prior of the set.
 func (p *partition) halves(i int, post []float64, means []gaussian) view {
 	in := make([]float64, len(p.sets))
 	for k, r := range p.reach(i) {

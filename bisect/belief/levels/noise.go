@@ -8,10 +8,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// firstNoise is assumed before anything was seen: 0.9 % noise per launch, little drift.
+// firstNoise is assumed before anything was seen: 0.9 % noise per launch and little drift (the centre of the penalties
+// of judge.md 2, "Noise fit").
 var firstNoise = Noise{SD: 0.009, Rate: 1e-3 * 0.009 * 0.009}
 
-// FirstFit is the number of launches at which the noise is fitted first. Up to then it is what is assumed of any machine.
+// FirstFit is the number of launches at which the noise is first fitted (judge.md 2, "Noise fit"). Until then
+// firstNoise stands for any machine.
 const FirstFit = 8
 
 const (
@@ -23,10 +25,11 @@ const (
 	modeGain     = 4.0 // by how much two modes must be likelier, as a logarithm
 )
 
-// drifts are the drift rates tried, as shares of the launch variance per second.
+// drifts are the drift rates tried, as multiples of the variance of a launch, per second.
 var drifts = []float64{0, 1e-4, 5e-4, 2e-3, 6e-3, 2e-2, 6e-2}
 
-// spreads are the standard deviations of one launch that are tried: 0.15 % to a factor of 4.
+// spreads are the standard deviations of one launch that are tried: from 0.15 %, in factors of e^0.25, to a factor of
+// 4.
 func spreads() []float64 {
 	var out []float64
 	for s := 0.0015; s < 1.5; s *= math.Exp(0.25) {
@@ -51,7 +54,7 @@ func (m *Belief) refit() {
 	m.replay()
 }
 
-// sight is the launches as the likeliest set sees them.
+// sight is the launches as one set sees them: bad[i] says that launch i is of a commit that holds the culprit.
 type sight struct {
 	launches []belief.Launch
 	bad      []bool
@@ -82,16 +85,20 @@ func (s sight) run(n Noise) filter {
 	return f
 }
 
-// score is the penalised likelihood (judge.md 2, "Noise fit") of the launches under a noise, held towards what machines are like: a
-// spread near 0.9 %, a drift of a thousandth of its variance per second.
+// score is the penalised likelihood (judge.md 2, "Noise fit") of the launches under a noise: it is pulled towards what
+// machines are like, a spread near 0.9 % and a drift of a thousandth of its variance per second.
 func (s sight) score(n Noise) fit {
-	r := n.Rate / (n.SD * n.SD)
-	ds := math.Log(n.SD / 0.009)
-	return fit{n, s.run(n).logL - ds*ds/2 - math.Abs(math.Log((r+3e-5)/1e-3))/4}
+	return fit{n, penalised(s.run(n).logL, n.SD, n.Rate/(n.SD*n.SD))}
 }
 
-// fitOne fits spread and drift for launches of a single mode: on every second point of the grid first,
-// then on those around the best. With many launches the spread stays near that of the last fit.
+// penalised is a log-likelihood less the penalties of judge.md 2 for a spread sd and a drift of r times its variance.
+func penalised(logL, sd, r float64) float64 {
+	ds := math.Log(sd / 0.009)
+	return logL - ds*ds/2 - math.Abs(math.Log((r+3e-5)/1e-3))/4
+}
+
+// fitOne fits spread and drift for launches of a single mode: first on every second point of the grid, then on those
+// around the best. With many launches the spread stays near that of the last fit, which saves most of the grid.
 func (s sight) fitOne(last Noise) fit {
 	const many, near = 40, 0.7
 	sds := spreads()
@@ -124,9 +131,9 @@ func (s sight) fitOne(last Noise) fit {
 	return best
 }
 
-// replay runs the launches through the filters anew, with the present noise. Sets that no launch has
-// told apart yet share a filter until one does. Sets that hardly count keep theirs, and their distance to
-// the likeliest one: that bounds the time of a decision.
+// replay runs the launches through the filters again, under the present noise. Sets that no launch has told apart yet
+// share a filter until one does. Sets that hardly count keep theirs, at their distance from the likeliest one: that
+// bounds the time of a decision.
 func (m *Belief) replay() {
 	top, _ := m.parts.top()
 	old := m.parts.sets[top].filter.logL
@@ -154,8 +161,8 @@ func (m *Belief) replay() {
 	}
 }
 
-// worthwhile parts the sets into those that a replay follows, the likely ones and of many launches no more
-// than there is time for, and the others.
+// worthwhile divides the sets into those that a replay follows and the others. The likely ones are followed, with many
+// launches no more of them than there is time for.
 func (p *partition) worthwhile(launches int, modes bool) (alive, gone []int) {
 	const (
 		few, many = 100, 300 // launches

@@ -38,7 +38,7 @@ func TestJumpsOfOneCommitCallForMorePairs(t *testing.T) {
 }
 
 // One pair bears out a step far above all that launches were off their level by, if it shows that step. Where one launch
-// was off by a share of the step, where little was seen, or where the step is a small one, it takes two.
+// was off by a share of the step, where little was seen, or where a neighbour may slow a launch by as much, it takes two.
 func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -51,7 +51,8 @@ func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
 		{"tenfold, one launch off", 2.3, 0.5, 12, 2.3, 0},
 		{"tenfold, few launches", 2.3, 0.02, 6, 2.3, 0},
 		{"tenfold, the pair shows less", 2.3, 0.02, 12, 1.2, 0},
-		{"threefold", 1.1, 0.02, 12, 1.1, 0},
+		{"threefold", 1.1, 0.02, 12, 1.1, 1},
+		{"twofold", 0.7, 0.02, 12, 0.7, 0},
 		{"tenfold, the pair shows nothing", 2.3, 0.02, 12, 0, 0},
 	} {
 		commits := []bisect.Commit{{ID: "a"}, {ID: "b", InRange: []int{0}}}

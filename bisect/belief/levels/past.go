@@ -7,13 +7,13 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// fewDiffs is the number of differences of neighbours without which earlier launches say nothing of the noise.
+// fewDiffs is the number of differences between neighbours below which earlier launches say nothing about the noise.
 const fewDiffs = 8
 
-// Scatter is what launches of the same candidate scattered by, where each series holds the levels of one candidate in one
-// session, in the order in which they were made; zero where that is too few. A launch is compared with the next one, as the
-// ends are, so that drift does not count. Nine of ten differences are within what is returned: a machine that
-// is disturbed, or in two modes, more often than that does not pass for a quiet one.
+// Scatter is what launches of the same candidate scattered by. Each series holds the levels of one candidate in one
+// session, in the order in which they were made; the result is zero where there are too few. A launch is compared with
+// the next one, as the ends are, so that drift does not count. Nine of ten differences are within what is returned: a
+// machine that is disturbed, or in two modes, more often than that does not pass for a quiet one.
 func Scatter(series [][]float64) (s bisect.Scatter) {
 	const within, deviations = 0.9, 1.645
 	var off []float64

@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// Profile are the levels of some commits, each on its own, with the errors of all of them together: no
-// history ties them to each other. The first stands for 0.
+// Profile is the levels of some commits, each for itself, with their joint error: no history ties them together.
+// Levels are relative to the first commit, which is 0; commits are addressed by their position in At.
 type Profile struct {
 	At    []int // indices of the commits
 	mean  []float64
@@ -17,13 +17,13 @@ type Profile struct {
 	noise Noise
 }
 
-// Diff is how much the j-th commit lies above the i-th, with its standard deviation.
+// Diff is by how much commit At[j] lies above At[i], with its standard deviation.
 func (l Profile) Diff(i, j int) (d, sd float64) {
 	v := l.cov[i][i] + l.cov[j][j] - 2*l.cov[i][j]
 	return l.mean[j] - l.mean[i], math.Sqrt(max(0, v))
 }
 
-// Move puts the j-th commit at a step d above the i-th, known with a standard deviation of sd.
+// Move puts commit At[j] at a step d above At[i], known with a standard deviation of sd. It changes l in place.
 func (l Profile) Move(j, i int, d, sd float64) {
 	l.mean[j] = l.mean[i] + d
 	for k := range l.cov {
@@ -33,9 +33,10 @@ func (l Profile) Move(j, i int, d, sd float64) {
 	l.cov[j][j] = l.cov[i][i] + sd*sd
 }
 
-// FitProfile estimates the levels of commits from the launches of these, under the drift and the noise
-// that make the launches likeliest. Launches of one commit that lie far from its others are taken for
-// disturbed and count little.
+// FitProfile estimates the levels of the commits at from their launches; others are ignored, censored ones too. Noise
+// and drift are those under which the launches are likeliest, with the penalties of score. A launch far from the
+// others of its commit is taken for disturbed and counts little. A commit without launches keeps a standard deviation
+// of 1.
 func FitProfile(at []int, launches []belief.Launch) Profile {
 	s := levelSight{at: at}
 	for _, l := range launches {
@@ -48,9 +49,9 @@ func FitProfile(at []int, launches []belief.Launch) Profile {
 	for _, sd := range spreads() {
 		for _, r := range drifts {
 			n := Noise{SD: sd, Rate: r * sd * sd}
-			ds := math.Log(sd / 0.009)
-			if _, _, logL := s.run(n); logL-ds*ds/2-math.Abs(math.Log((r+3e-5)/1e-3))/4 > score {
-				best, score = n, logL-ds*ds/2-math.Abs(math.Log((r+3e-5)/1e-3))/4
+			_, _, logL := s.run(n)
+			if p := penalised(logL, sd, r); p > score {
+				best, score = n, p
 			}
 		}
 	}
@@ -58,7 +59,7 @@ func FitProfile(at []int, launches []belief.Launch) Profile {
 	return Profile{at, mean, cov, best}
 }
 
-// levelSight is the launches of the commits whose levels are looked for.
+// levelSight is the launches of the commits whose levels are fitted.
 type levelSight struct {
 	at       []int
 	launches []belief.Launch
@@ -66,7 +67,7 @@ type levelSight struct {
 	clean    []float64 // chance that nothing disturbed the launch
 }
 
-// flat is what the launches gave, less by how much their device is slower than others, by medians.
+// flat is the levels of the launches less by how much their device is slower than the others, by medians.
 func (s *levelSight) flat() []float64 {
 	y, of, by := make([]float64, len(s.launches)), make([][]float64, len(s.at)), map[int][]float64{}
 	for i, l := range s.launches {
@@ -84,7 +85,7 @@ func (s *levelSight) flat() []float64 {
 	return y
 }
 
-// weigh compares every launch with the median of its commit.
+// weigh sets clean by comparing every launch with the median of its commit.
 func (s *levelSight) weigh() {
 	by, y := make([][]float64, len(s.at)), s.flat()
 	for i := range s.launches {
@@ -110,8 +111,8 @@ func (s *levelSight) weigh() {
 	}
 }
 
-// run is a Kalman filter (judge.md 2) whose state is the level of every commit but the first, in its place, and the drift
-// of every device: of the first in place 0, of the others behind the commits.
+// run is a Kalman filter (judge.md 2) whose state is the level of every commit but the first, in its place, and the
+// drift of every device: of the first in place 0, of the others behind the commits.
 func (s levelSight) run(n Noise) (mean []float64, cov [][]float64, logL float64) {
 	m := len(s.at)
 	place := map[int]int{} // of the drift of a device

@@ -9,8 +9,8 @@ import (
 )
 
 // partition divides the commits into sets that no launch tells apart. A commit is bad when it is the culprit or
-// descends from it, so that on any DAG a set is: the commits that are reached from the same tested
-// commits (judge.md 2, "Bank" and "DAG").
+// descends from it; so, on any DAG, a set is the commits that are reached by the same tested commits (judge.md 2,
+// "Bank" and "DAG").
 type partition struct {
 	commits []bisect.Commit
 	graph   *bisect.Graph
@@ -58,12 +58,12 @@ func newPartition(commits []bisect.Commit, prior []float64, f filter) partition 
 	return p
 }
 
-// holds reports whether tested commit i is bad if the culprit lies in set j.
+// holds reports whether commit i, which has been launched, is bad if the culprit lies in set j.
 func (p *partition) holds(i, j int) bool {
 	return i != belief.GoodEnd && p.sets[j].member >= 0 && p.tested[i][p.sets[j].member]
 }
 
-// reach returns what commit i reaches.
+// reach marks what commit i reaches, itself included.
 func (p *partition) reach(i int) []bool {
 	if r := p.tested[i]; r != nil {
 		return r
@@ -71,8 +71,8 @@ func (p *partition) reach(i int) []bool {
 	return bisect.Ancestors(p.commits, i)
 }
 
-// split parts every set into what commit c reaches and what it does not. Both halves have had the
-// same launches, and so the same filter.
+// split divides every set into what commit c reaches and what it does not. Both halves have seen the same launches,
+// and so start with the same filter.
 func (p *partition) split(c int) {
 	reach := bisect.Ancestors(p.commits, c)
 	p.tested[c] = reach
@@ -103,7 +103,8 @@ func (p *partition) split(c int) {
 	}
 }
 
-// divide splits groups of sets, each with a filter of its own, by whether tested commit c reaches them.
+// divide splits groups of sets, each with a filter of its own, by whether the tested commit c reaches them; both
+// slices grow together.
 func (p *partition) divide(groups [][]int, filters []filter, c int) ([][]int, []filter) {
 	for k, group := range groups {
 		var in, out []int
@@ -122,7 +123,8 @@ func (p *partition) divide(groups [][]int, filters []filter, c int) ([][]int, []
 	return groups, filters
 }
 
-// posterior returns the probability of each set: prior mass times likelihood, for a step that makes it worse.
+// posterior returns the probability of each set: prior mass times likelihood times the probability that its step makes
+// things worse.
 func (p *partition) posterior() []float64 {
 	post := make([]float64, len(p.sets))
 	for j, s := range p.sets {
@@ -145,7 +147,7 @@ func (p *partition) top() (j int, probability float64) {
 	return j, probability
 }
 
-// weights returns the probability of each commit to be the culprit, which is not to be written to.
+// weights returns the probability of each commit to be the culprit; it must not be written to.
 func (p *partition) weights() []float64 {
 	if p.culprit != nil {
 		return p.culprit
@@ -172,7 +174,8 @@ func (p *partition) bad(i int) float64 {
 	return sum
 }
 
-// badness is the probability of each commit to be bad. What is next to impossible counts for nothing.
+// badness is the probability of each commit to be bad; it must not be written to. What is next to impossible counts
+// for nothing, so that rounding does not make suspects.
 func (p *partition) badness() []float64 {
 	if p.below == nil {
 		weights := slices.Clone(p.weights())

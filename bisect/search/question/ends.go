@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// Launches of a bad end that has not failed yet.
-	rareTries  = 30 // where a failure is looked for
-	blindTries = 5  // where nothing was said and nothing else is compared
+	// How often a bad end is launched that has not failed yet.
+	rareTries  = 30 // where a failure is looked for; a complaint of every tenth launch is then seen with 96 %
+	blindTries = 5  // where nothing was said, and there is no metric to compare
 
-	clearly = 0.9 // probability that ends differ in how often they fail, from which on that is asked about
+	clearly = 0.9 // probability that the ends differ in how often they fail, from which that becomes the question
 )
 
-// Ends implements search.Question.
+// Ends implements search.Question. The ends are compared in the first round only.
 func (q *Failure) Ends(r *search.Run) (bisect.Ends, error) {
 	if q.About == nil {
 		e, err := (&endTrials{q, r}).compare()
@@ -44,7 +44,7 @@ type endTrials struct {
 	r *search.Run
 }
 
-// compare reads the complaint off the bad end.
+// compare reads the complaint off the bad end, which has been launched at least once, as has the good end.
 func (c *endTrials) compare() (bisect.Ends, error) {
 	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
 	g, ng := c.r.Ledger.Decisive(good, bisect.EndGood)
@@ -65,7 +65,7 @@ func (c *endTrials) compare() (bisect.Ends, error) {
 	return unmeasured(c.r.Search.Options, e, g, b), nil
 }
 
-// mayPass reports ends that one launch each does not settle: the bad end may fail in another launch,
+// mayPass reports whether one launch of each end does not settle the question: the bad end may fail in another launch,
 // or the good end has failed although it may well pass.
 func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
 	wanted := c.r.Search.Any || c.r.Search.Find != ""
@@ -80,7 +80,9 @@ func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
 	return slices.ContainsFunc(c.r.Ledger.Of(c.r.Span.Id(c.r.Span.Bad()), bisect.EndBad), func(t search.Trial) bool { return t.Class == bisect.OK })
 }
 
-// rareEnds launches the bad end until it fails once. Whether it fails more often than the good one is for the belief.
+// rareEnds launches the bad end until it fails once, at most rareTries or blindTries times. A good end that has failed
+// is launched once more: if it fails again it is no good end. Whether the bad end fails more often than the good one
+// is left to the belief, which weighs commits and ends alike.
 func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
 	first, tries := g, blindTries
@@ -100,6 +102,7 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		g = again.Outcome
 	}
 	e, n := ReadEnds(c.r.Search.Options, g, b), 1
+	// g is a pass from here on, so ReadEnds tells them apart as soon as the bad end fails.
 	for ; !e.Differ && n < tries && c.r.Over() == ""; n++ {
 		t, err := c.r.Ledger.Launch(c.r.Ctx, c.q, bad, bisect.EndBad)
 		if err != nil {
@@ -125,8 +128,9 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 	return e, nil
 }
 
-// alike ends a run whose ends do not differ, once launches at the full limit and enough of the bad end have said so, and one
-// that is over before it is clear that they do.
+// alike ends a run whose ends do not differ with probability p, once enough launches at the full limit have said so. A
+// run that is over before it is clear that they do differ ends too, as unclear. done and acted are those of
+// search.Question.Settled.
 func (c *endTrials) alike(p float64) (done, acted bool, err error) {
 	if p < 1-credible {
 		return false, false, nil
@@ -163,7 +167,7 @@ func (c *endTrials) alike(p float64) (done, acted bool, err error) {
 	return true, false, nil
 }
 
-// counts says how often each end fails.
+// counts says how often each end failed, in one sentence.
 func (c *endTrials) counts() string {
 	bad := c.r.Span.Id(c.r.Span.Bad())
 	tg, tb := c.r.Ledger.Tally(c.q, c.r.Span.Good.Commit, ""), c.r.Ledger.Tally(c.q, bad, "")
@@ -171,8 +175,8 @@ func (c *endTrials) counts() string {
 	return fmt.Sprintf("the bad end fails in %d of %d launches (%s), the good end in %d of %d", tb.Fails, tb.Launches(), how.Describe(), tg.Fails, tg.Launches())
 }
 
-// FailsMore reports that launches made for a metric fail clearly more often at the bad end than at the good one, in
-// whatever way.
+// FailsMore reports whether the launches made for a metric fail clearly more often at the bad end than at the good
+// one, in whatever way.
 func FailsMore(r *search.Run) bool {
 	q := &Failure{Complaint: bisect.Complaint{Any: true}}
 	b := q.Belief(r).(*belief.Failures)
@@ -187,17 +191,20 @@ func FailsMore(r *search.Run) bool {
 	return b.Of(r.Span.Bad()).Fails > 0 && 1-b.Posterior().Alike > clearly
 }
 
-// withVerdicts fills in the verdicts of two ends that both ended well.
+// withVerdicts adds the verdicts of two ends that both ended well.
 func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	e.Good = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: g.Class, Why: g.Describe(), Trials: 1}
 	e.Bad = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: b.Class, Why: b.Describe(), Trials: 1}
 	return e
 }
 
-// ReadEnds settles what one launch of each end can settle.
+// ReadEnds says all that one launch of each end, g good and b bad, can settle. Differ is true only where the bad end
+// failed and the good one did not; the Complaint is set then. Ends that both end well do not differ here: metrics are
+// compared elsewhere.
 func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
 	build := o.Find == bisect.BuildFailed
+	// The good end comes first: without a good one, a bad end proves nothing.
 	switch {
 	case g.Untestable() && b.Class == g.Class:
 		e.Why = fmt.Sprintf("neither end can be tested: good end %s; bad end %s", g.Describe(), b.Describe())
@@ -214,7 +221,7 @@ func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 		e.Why = fmt.Sprintf("the good end is bad (%s) and the bad end is good", g.Describe())
 		e.Hint = "either the ends are swapped, or the range holds a fix; kbisect looks for what got worse between a good end and a later bad one"
 	case g.Class == b.Class && g.Class != bisect.OK:
-		e.Why = fmt.Sprintf("both ends fail alike: good end %s; bad end %s", g.Describe(), b.Describe())
+		e.Why = fmt.Sprintf("both ends fail in the same way: good end %s; bad end %s", g.Describe(), b.Describe())
 		e.Hint, e.OtherGood = "name an older good end with --good, or let --find-good look for one", true
 		if g.Class == bisect.Timeout {
 			e.Check = "is the limit too short (--limit, or the limits in kbisect.toml)? "
@@ -244,7 +251,8 @@ func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// ReadComplaint takes the complaint from a bad end that failed.
+// ReadComplaint takes the complaint from a bad end that failed. Where it is not the one asked for, Differ is false and
+// the Complaint empty.
 func ReadComplaint(o search.Options, b bisect.Outcome) bisect.Ends {
 	c := bisect.Complaint{Class: b.Class, Any: o.Any}
 	if b.Class == bisect.Timeout {
@@ -266,7 +274,7 @@ func ReadComplaint(o search.Options, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// unmeasured is for ends that end well where a slow metric is wanted and neither sends one.
+// unmeasured explains ends that both end well where a slow metric was asked for and neither end reports it.
 func unmeasured(o search.Options, e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	if o.Find == bisect.Slow && len(o.Metrics) > 0 {
 		e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", o.Metrics[0].Name)
@@ -278,7 +286,8 @@ func unmeasured(o search.Options, e bisect.Ends, g, b bisect.Outcome) bisect.End
 	return e
 }
 
-// unlike says why values that at least one end sent cannot be compared; "" when neither sent any.
+// unlike says why values that at least one end sent cannot be compared; "" when neither sent any. The first metric for
+// which there is a reason counts.
 func unlike(ms []metric.Metric, g, b bisect.Outcome) string {
 	sides := [2]string{"the good end", "the bad end"}
 	for _, m := range ms {

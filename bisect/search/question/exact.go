@@ -14,8 +14,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// exactNumbers are the exact metrics of a search: what the compiler says of each kernel. They have no
-// noise, so that one launch of each end tells what differs, and one launch of a commit on which side it is.
+// exactNumbers are the exact metrics of a search: what the compiler says of each kernel. They have no noise, so one
+// launch of each end tells what differs, and one launch of a commit tells which side it is on. levels holds, by
+// channel, the logarithms at the good and the bad end; larger is worse.
 type exactNumbers struct {
 	Channels []metric.Channel
 	levels   [][2]float64
@@ -25,7 +26,7 @@ type exactNumbers struct {
 	lead     bool     // an exact metric stands first among those to look for
 }
 
-// Take reads the launches of the ends, kernel by kernel.
+// Take reads the launches of the ends, kernel by kernel; sign is that of Level.Sign.
 func (x *exactNumbers) Take(ms []metric.Metric, g, b bisect.Outcome, sign float64) {
 	x.lead = len(ms) > 0 && ms[0].Exact
 	good, bad := metric.NewParts(g), metric.NewParts(b)
@@ -65,17 +66,18 @@ func unpaired(m metric.Metric, ends [2]metric.Parts, names [2][]string, worst bo
 	return out
 }
 
+// add takes in the numbers of one channel at the two ends.
 func (x *exactNumbers) add(c metric.Channel, good, bad metric.Figure, sign float64) {
 	x.Channels = append(x.Channels, c)
 	x.levels = append(x.levels, [2]float64{sign * good.Level, sign * bad.Level})
 	x.Texts = append(x.Texts, fmt.Sprintf("%s against %s", c.Words(bad), c.Words(good)))
 }
 
-// Step is by how much the bad end is worse in a channel.
+// Step is by how much the bad end is worse in a channel, a logarithm.
 func (x *exactNumbers) Step(k int) float64 { return x.levels[k][1] - x.levels[k][0] }
 
-// worst is the channel of the largest step among those of the first metric that got worse by least, or
-// among all of them.
+// worst is the channel with the largest step. Metrics come in the order of preference: once one has got worse by at
+// least least, those after it are not looked at.
 func (x *exactNumbers) worst(least float64) int {
 	worst := 0
 	for k := range x.Channels {
@@ -89,7 +91,7 @@ func (x *exactNumbers) worst(least float64) int {
 	return worst
 }
 
-// best is the channel of the metric of channel k that fell most, by least; k where there is none.
+// best is the channel, of the same metric as channel k, that fell most and by at least least; k where there is none.
 func (x *exactNumbers) best(k int, least float64) int {
 	best := k
 	for i, c := range x.Channels {
@@ -105,7 +107,9 @@ func (x *exactNumbers) rises(least float64) bool {
 	return len(x.Channels) > 0 && x.Step(x.worst(least)) >= least
 }
 
-// exactEnds compares the ends by exact numbers.
+// exactEnds compares the ends by exact numbers and begins the belief about the one that is searched for: the largest
+// step of the first metric that got worse, or where none did the one that fell most, so that the answer says so. All
+// launches so far enter the belief, as the build of any commit tells its numbers.
 func (s *stage) exactEnds() (e bisect.Ends, err error) {
 	x := &s.q.Exact
 	if s.q.Part != nil || s.r.Rounds > 0 { // the ends of a part, or the ends anew
@@ -140,7 +144,8 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 	return s.answer(0, st), nil
 }
 
-// lookAt reads one exact number off the ends, which are launched where the launches so far do not tell it.
+// lookAt reads one exact number off the ends, launching them where no launch so far tells it. It returns machine
+// trouble where builds that reported it before do not any more.
 func (s *stage) lookAt() (x exactNumbers, err error) {
 	c := s.q.Channel
 	var figures [2]metric.Figure
@@ -164,9 +169,10 @@ func (s *stage) lookAt() (x exactNumbers, err error) {
 	return x, nil
 }
 
+// zeroWords explain a ratio with a number that is 0 (see metric.Metric.Exact).
 const zeroWords = "0 counts as a half, so that the ratio says no more than that there was nothing before"
 
-// exactWords puts the numbers of the ends into words, where the picked one differs.
+// exactWords puts the numbers of the ends into words; least is the smallest step that counts as a difference.
 func (s *stage) exactWords(e *bisect.Ends, least float64) {
 	x, k := &s.q.Exact, s.q.Exact.pick
 	y := x.levels[k]

@@ -17,8 +17,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// Failure asks which commit made launches fail: a build failure, a crash, a wrong result, a time-out, always or in some
-// launches. Its belief is [belief.Failures].
+// Failure asks which commit made launches fail: a build failure, a crash, a wrong result or a time-out, in all
+// launches or in some. Its belief is [belief.Failures].
 type Failure struct {
 	Complaint bisect.Complaint
 	About     *bisect.Ends // of ends that were compared before; nil: compare them
@@ -26,13 +26,13 @@ type Failure struct {
 
 // The rules of a search for failures.
 const (
-	alikeTrust  = 0.95 // that ends are called alike
-	credible    = 0.97 // share of the probability that suspects hold: where ends may be alike with more than the rest, there are none
-	strongCount = 6    // launches that all ended alike, which no rate explains on both sides
-	falseAlarm  = 0.003
+	alikeTrust  = 0.95  // probability from which ends are called alike
+	credible    = 0.97  // share of the probability that suspects hold: where ends may be alike with more than the rest, there are none
+	strongCount = 6     // launches that all ended alike, which no rate explains on both sides
+	falseAlarm  = 0.003 // chance that a good commit shows the complaint (judge.md 7, q_g)
 )
 
-// certain reports a complaint that comes always or never.
+// certain reports a complaint that comes always or never: compilers have no noise.
 func (q *Failure) certain() bool {
 	c := q.Complaint
 	return c.Class == bisect.BuildFailed || c.Phase == "build"
@@ -50,8 +50,8 @@ func (q *Failure) Hurry() string {
 	return q.Complaint.Phase
 }
 
-// Rules implements search.Question. A bad commit may pass by chance, which leaves a little of the probability to every commit
-// that a single launch has cleared.
+// Rules implements search.Question. Suspects hold less than all of the probability because a bad commit may pass by
+// chance, which leaves a little to every commit that a single launch has cleared.
 func (q *Failure) Rules() search.Rules {
 	return search.Rules{Credible: credible, Launches: 600, Vain: 6, Hurry: q.Hurry(), OfBuilds: q.Complaint.Phase == "build"}
 }
@@ -59,11 +59,12 @@ func (q *Failure) Rules() search.Rules {
 // Missing implements search.Question.
 func (q *Failure) Missing(o bisect.Outcome) string { return o.Describe() }
 
-// Shape implements search.Question.
+// Shape implements search.Question: all launches but those of the proof may be stopped early.
 func (q *Failure) Shape(r *bisect.Request, patient bool) {
 	if !patient && (r.Purpose == bisect.Searching || r.Purpose != bisect.ConfirmCulprit && q.Complaint.Class != "" && !q.certain()) {
 		r.Hurry = q.Hurry()
 	}
+	r.AnyStart = q.Complaint.Class == bisect.Wrong || q.Complaint.Class == bisect.Crash
 }
 
 // Read implements search.Question.
@@ -81,13 +82,14 @@ func (q *Failure) Read(t search.Trial) (belief.Launch, search.Answer) {
 	return l, search.Another
 }
 
-// pastTheBuild reports that the complaint is about the build and this candidate was built.
+// pastTheBuild reports that the complaint is about the build, and that this candidate failed only after it was built:
+// it is good.
 func (q *Failure) pastTheBuild(o bisect.Outcome) bool {
 	about := q.Complaint.Class == bisect.BuildFailed || q.Complaint.Class == bisect.Timeout && q.Complaint.Phase == "build"
 	return about && !q.Complaint.Any && o.Phase != "build" && o.Failed()
 }
 
-// Judge reads one outcome against the complaint: one of n launches.
+// Judge reads one outcome, of n launches of its commit, against the complaint. The more launches, the surer a pass is.
 func (q *Failure) Judge(o bisect.Outcome, n int) bisect.Verdict {
 	v := bisect.Verdict{Class: o.Class, Phase: o.Phase, Why: o.Describe(), Trials: n, Warnings: o.Warnings, Probability: 1, Early: o.Early}
 	switch l, a := q.Read(search.Trial{Outcome: o}); {
@@ -95,7 +97,7 @@ func (q *Failure) Judge(o bisect.Outcome, n int) bisect.Verdict {
 		v.Call, v.Other, v.Why = bisect.Untestable, a == search.Another, search.WhyNot(q, o, a)
 	case l.Failed:
 		v.Call, v.Probability = bisect.Bad, 1-falseAlarm
-	default: // the rule of succession, of a complaint that came in the one launch of a bad commit
+	default: // a bad commit passes with 1 - (1+1)/(1+1.1): judge.md 7, q_b after one failure in one launch
 		v.Call, v.Probability = bisect.Good, 1-math.Pow(1-2/2.1, float64(n))
 	}
 	return v
@@ -137,8 +139,8 @@ func (q *Failure) Settled(r *search.Run, _ bool) (done, acted bool, err error) {
 	return (&endTrials{q, r}).alike(b.Posterior().Alike)
 }
 
-// oddTwins looks for two commits of equal inputs of which one only failed and the other only passed.
-// They are launched by turns until that is chance no more, or is seen to be chance.
+// oddTwins looks for two commits of equal inputs of which one has only failed and the other only passed. They are
+// launched in turn until chance explains that no longer, or is seen to be the reason.
 func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err error) {
 	const rarely = 3 // log odds against paths that leave something out, before any launch
 	for _, bad := range b.Tested() {
@@ -166,8 +168,8 @@ func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err e
 	return false, nil
 }
 
-// confirm launches a commit at the full limit whose failures were all stopped early. As the culprit is, so is every other
-// commit of which it is said that it fails.
+// confirm launches a commit at the full limit if all its failures were stopped early. Every commit that is about to be
+// called bad needs this, not only the culprit: it may be slow and pass.
 func confirm(r *search.Run, id string) (acted bool, err error) {
 	if r.Over() != "" || !r.Ledger.Unconfirmed(id) {
 		return false, nil
@@ -176,9 +178,8 @@ func confirm(r *search.Run, id string) (acted bool, err error) {
 	return true, err
 }
 
-// manyChanges looks for two commits that no single change explains, at whatever rate: one that failed
-// every time below one that never did. Then the range holds several changes, and the search keeps to the
-// older one.
+// manyChanges looks for two commits that no single change explains, at whatever rate: one that never failed and
+// descends from one that always did. Then the range holds several changes, and the search keeps to the older one.
 func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, err error) {
 	for _, good := range b.Tested() {
 		if t := b.Of(good); t.Fails > 0 || t.Passes < strongCount {
@@ -197,7 +198,7 @@ func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, er
 	return false, nil
 }
 
-// keepTo makes commit bad the bad end.
+// keepTo takes commit bad for the bad end from now on.
 func (q *Failure) keepTo(r *search.Run, bad int) {
 	r.Account.Warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", bisect.ShortID(r.Span.Id(bad))))
 	r.Span.Within = bisect.Ancestors(r.Span.Commits, bad)
@@ -218,14 +219,14 @@ func (q *Failure) lost(r *search.Run, id string, why bisect.Purpose) (text strin
 }
 
 const (
-	enoughPasses = 5   // of a parent that a proof needs at least, those of the search among them
+	enoughPasses = 5   // of a parent that a proof needs at least (judge.md 7, m), those of the search among them
 	stillDoubts  = 1.3 // times the error allowed that a sceptic may hold against a complaint that always came; at 1 nearly every proof would need one pass more
 	credibleBad  = 0.9 // below 1 minus this, a commit is not believed to be bad
 )
 
-// Prove makes the next launch that the claim "the change lies in this set" still needs, each parent
-// first, and the culprit at its full limit last, since it costs most, or not at all in a fast search. What contradicts
-// the claim goes into the evidence like any launch.
+// Prove makes the next launch that the claim "the change lies in this set" still needs. The parents come first and the
+// culprit at its full limit last, as that costs most; a fast search leaves it out. What contradicts the claim enters
+// the belief like any launch.
 func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
@@ -264,8 +265,11 @@ type failureProof struct {
 	r *search.Run
 }
 
-// enough is how often a parent must have passed if the culprit is in a set. One pass more where the complaint always came
-// and a sceptic still holds too much against that: a complaint of every second launch leads a search astray that looks the same.
+// enough is how often a parent must have passed if the culprit is in a set: until so many passes in a row of a bad
+// commit are less likely than the error allowed (judge.md 7: m = ⌈ln δ / ln(1-q_b)⌉), and at least enoughPasses. One
+// more is needed where the complaint always came and a sceptic's prior leaves too much doubt: a complaint of every
+// second launch that leads a search astray looks the same. The sixth pass takes such answers from 1.5 to 0.5 % wrong
+// (400 simulated searches).
 func (f *failureProof) enough(e *belief.Failures, set []int) int {
 	b, least := e.Posterior(), enoughPasses
 	always := b.Bad[set[0]].Passes == 0 && b.All.Fails == b.Bad[set[0]].Fails
@@ -277,20 +281,22 @@ func (f *failureProof) enough(e *belief.Failures, set []int) int {
 	return max(least, int(math.Ceil(math.Log(f.r.Search.Delta())/math.Log(1-b.Rate(set[0])))))
 }
 
-// cleared reports that a parent has passed often enough, from a clean build too but in a fast search, and that its own
-// launches say so whatever is believed of the others: one accident takes many passes.
+// cleared reports whether a parent has passed often enough, from a clean build too unless the search is fast. If it
+// also failed, its own launches must still say that it is good, whatever is believed of the others: one accident takes
+// many passes.
 func (f *failureProof) cleared(b belief.Posterior, k int, p string, m int) bool {
 	runs := f.r.Ledger.Tally(f.q, p, "")
 	return (f.r.Search.Fast || f.r.Ledger.Tally(f.q, p, bisect.ConfirmParent).Passes > 0) && runs.Passes >= m &&
 		(runs.Fails == 0 || b.SpeaksBad(k, runs) <= math.Log(f.r.Search.Delta()))
 }
 
-// tryParent launches a parent from a clean build. One that fails by its own launches, although that
-// would be next to impossible whichever single change is to blame, says that an assumption is wrong.
+// tryParent launches a parent from a clean build. If it fails so often that its own launches call it bad, whichever
+// single change is to blame, then something that was taken for granted is wrong: the guess that left it out, the
+// range, the keys, or that there is one change.
 func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error) {
 	bad, err := f.r.Try(p, bisect.ConfirmParent)
 	guessed := err == nil && bad && f.r.Span.LeftOut(f.r.Span.Place(p))
-	if guessed && f.r.Unlearn(fmt.Sprintf("%s does not pass, and changes no file which was opened", bisect.ShortID(p))) {
+	if guessed && f.r.Unlearn(fmt.Sprintf("%s does not pass, and changes no file that was opened", bisect.ShortID(p))) {
 		return false, nil
 	}
 	if err != nil || !bad || f.q.lost(f.r, p, bisect.ConfirmParent) != "" {
@@ -323,9 +329,9 @@ func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error
 	return false, nil
 }
 
-// tryCulprit launches the culprit from a clean build at its full limit. When it passes there although
-// it always failed before, it is launched again: a build that lied passes every time, and a complaint
-// that shows only sometimes comes back.
+// tryCulprit launches the culprit from a clean build at its full limit. When it passes there although it always failed
+// before, it is launched again: a build that lied passes every time, while a complaint that shows only sometimes comes
+// back.
 func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) error {
 	always, patient := b.Bad[k].Passes == 0, f.r.Ledger.Patient
 	for n := 1; ; n++ {
@@ -354,7 +360,8 @@ func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) err
 	return nil
 }
 
-// proven fills in what the launches of the proof showed, and what could not be launched for it.
+// proven fills in what the launches of the proof showed, and what could not be launched for it. An answer that lacks a
+// part of its proof is stated with 0.9 at most.
 func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []string) {
 	if bad.Passes > 0 {
 		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
@@ -391,7 +398,7 @@ func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []s
 	}
 }
 
-// warnContradictions says how many launches of commits that are good by the answer failed all the same.
+// warnContradictions warns how many launches failed of commits that are good by the answer.
 func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 	b := f.r.Belief.(*belief.Failures)
 	k := f.r.Span.Index[out.Commit]
@@ -410,9 +417,10 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 	}
 }
 
-// AsProof implements search.Question: the likeliest culprit is all but sure, and the commit is
-// a parent of that culprit, or has the inputs of one as long as launches of equal inputs ended alike. The culprit itself is launched for the proof only once
-// the search has decided: that launch checks the decision.
+// AsProof implements search.Question: once the likeliest culprit is all but sure, a launch of its parent is made from
+// a clean build right away. So is one of a commit with the inputs of a parent, as long as launches of equal inputs
+// have ended alike. The culprit itself is launched for the proof only after the search has decided: that launch checks
+// the decision.
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	b := r.Belief.(*belief.Failures)
 	p := b.Posterior()

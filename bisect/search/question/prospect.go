@@ -12,9 +12,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// By how much a search needs more launches than the first of them would tell: where one launch settles
-// a commit, and what is added where it hardly tells anything, as drift takes its share and suspects that
-// lie side by side are the harder to tell apart. From simulations.
+// How many times more launches a search needs than its first one promises: sharp where one launch settles a commit,
+// and up to blunt more where one hardly tells anything, since drift takes its share and the last suspects, side by
+// side, are the hardest to tell apart. From simulations.
 const (
 	sharp = 1.3
 	blunt = 2.0
@@ -22,15 +22,15 @@ const (
 
 // The rules of what is said early.
 const (
-	tooMany   = 10   // times the launches that a search takes without noise: more are too many where there is no budget
-	farChange = 3.0  // times: where not even that is found, nothing is
-	quieter   = 0.67 // of the noise: less is worth a hint
+	tooMany   = 10   // times the launches that a search takes without noise: without a budget, more than that is too dear
+	farChange = 3.0  // a ratio: where not even such a change would be found, none would
+	quieter   = 0.67 // share of the noise below which another metric is worth a hint
 	mostHints = 3    // metrics
 
-	searching = -1 // pairs of the ends, once they are told apart
+	searching = -1 // stands for the pairs of the ends once they are told apart
 )
 
-// plan foretells launches.
+// plan foretells launches from what is still to be found out.
 type plan struct {
 	entropy float64 // of the suspects, nats
 	odds    float64 // that prove, a logarithm
@@ -41,20 +41,23 @@ func planOf(r *search.Run, m *levels.Belief) plan {
 	return plan{belief.Entropy(m.Weights()), math.Log((1 - delta) / delta)}
 }
 
-// search is the launches of search and proof: the search learns from a launch what one of a commit in the middle of the
-// suspects tells; the proof adds pairs until their likelihood ratio reaches the odds.
+// search is the launches of search and proof for a step of change, a logarithm, where a launch has the given variance.
+// The search gains per launch what one in the middle of the suspects tells, in nats; the proof adds pairs until their
+// likelihood ratio reaches the odds.
 func (p plan) search(change, variance float64) float64 {
 	info := math.Ln2 * -math.Expm1(-change*change/(8*math.Ln2*variance)) // see levels.Belief.MidLaunch
 	return p.entropy/info*(sharp+blunt*(1-info/math.Ln2)) + 2*max(levels.MinPairs, p.pairs(change, variance))
 }
 
+// pairs is how many pairs the proof takes: a pair of variance 2v adds change²/(4v) to the log-likelihood ratio on
+// average.
 func (p plan) pairs(change, variance float64) float64 {
 	return 4 * p.odds * variance / (change * change)
 }
 
-// all is the launches of everything, of which so many pairs of the ends were made: these are compared until the change
-// stands out by so many standard deviations, which fall with the square root of their number. It is infinite where one
-// of the parts gives up before.
+// all is the launches of everything, of which so many pairs of the ends were made. The ends are compared until the
+// change stands out by ClearlyDiffer standard deviations, which fall with the square root of the number of pairs. It
+// is infinite where the comparison or the proof would give up before.
 func (p plan) all(change, variance float64, pairs int) float64 {
 	n := 0.0
 	if pairs != searching {
@@ -70,8 +73,8 @@ func (p plan) all(change, variance float64, pairs int) float64 {
 	return n + p.search(change, variance)
 }
 
-// expected estimates the launches to the end, of which pairs of the ends were made. While little is known, the step is
-// one that would soon show.
+// expected estimates the launches to the end, of which so many pairs of the ends were made. While little is known, it
+// assumes a step that would soon show.
 func expected(r *search.Run, m *levels.Belief, pairs int) search.Outlook {
 	step, sd := m.Step()
 	step = max(step, r.Least, 2*sd)
@@ -91,8 +94,9 @@ type foresight struct {
 	r *search.Run
 }
 
-// look compares the launches that the search will take with those that it has. It speaks once, and only when noise one
-// standard error below the one seen would be too much as well. The error is that of whoever was told.
+// look compares the launches that the search will take with those that it has. It speaks once, and only when even a
+// noise one standard error below the one seen would be too much. The error is that of OnProspect, which ends the
+// search.
 func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state) error {
 	r, n := f.r, m.Launches()
 	told := &r.Account.Finding.Prospect
@@ -106,11 +110,14 @@ func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state)
 	}
 	_, variance := m.MidLaunch(change)
 	p := planOf(r, m)
+	// What the search may take: what the budget leaves at the present pace or, without one, tooMany times a search of
+	// the same suspects without noise, which compares the ends, halves the suspects and proves the answer.
 	within, left := tooMany*(2*MinEndPairs+p.entropy/math.Ln2*sharp+2*levels.MinPairs), 0.0
 	if r.Search.Left != nil {
 		left = max(0, r.Search.Left())
 		within = left / r.Ledger.Pace()
 	}
+	// The standard error of a variance that n launches tell is √(2/n) of it.
 	if p.all(change, variance*(1-math.Sqrt(2/float64(n))), pairs) <= within {
 		return nil
 	}
@@ -131,7 +138,8 @@ func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state)
 	return nil
 }
 
-// findable is the smallest change above one that so many launches find; 0 where there is none.
+// findable is the smallest change above the given one, as a logarithm, that so many launches find; 0 where there is
+// none.
 func (p plan) findable(change, variance float64, pairs int, within float64) float64 {
 	lo, hi := change, math.Log(farChange)
 	if p.all(hi, variance, pairs) > within {
@@ -147,8 +155,8 @@ func (p plan) findable(change, variance float64, pairs int, within float64) floa
 	return hi
 }
 
-// quieter are the metrics that the launches of the ends carry besides the one searched for, that scatter less, and that
-// differ between the ends or may.
+// quieter lists other metrics that the launches of the ends carry, which scatter less and differ between the ends, or
+// may: those that differ first, then by the launches that they take.
 func (f foresight) quieter(p plan, of *Level, within float64) (out []bisect.Quieter) {
 	var ends [2][]search.Trial
 	for _, t := range f.r.Ledger.Made {
@@ -202,7 +210,9 @@ func (f foresight) quieter(p plan, of *Level, within float64) (out []bisect.Quie
 	return out[:min(len(out), mostHints)]
 }
 
-// scatter is the standard deviation of a launch of the ends, and the step between them with its own.
+// scatter is the standard deviation of a launch of the ends, pooled over both with n-2 degrees of freedom, and the
+// step between their means with its standard error; ends holds the trials of the good and of the bad end. ok is false
+// where either end has too few launches. What does not scatter at all counts as scattering by 0.01 %.
 func scatter(q *Level, ends [2][]search.Trial) (sd, step, err float64, ok bool) {
 	const few, exact = 3, 1e-4 // launches; what hardly scatters may only seem so
 	squares, n, share := 0.0, -2, 0.0

@@ -15,7 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// Flag is one setting of a program under test.
+// Flag is one setting of a program under test. Requires and Excludes apply only while it is away from its base.
 type Flag struct {
 	Name     string
 	Values   []string // the first is the safe base
@@ -26,9 +26,10 @@ type Flag struct {
 	Parts    []string `json:",omitempty"` // settings NAME=VALUE that the bad value stands for: searched in its place once it is blamed
 }
 
-// Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for
-// each step up to its bad value, each of which requires the one before. Any other flag has an atom for
-// its bad value, and spare ones for those that are neither base nor bad.
+// Flags is a space made of flags. A flag of two values is one atom. An ordered flag has an atom for each step up to
+// its bad value, each of which requires the one before. Any other flag has an atom for its bad value, and spare ones
+// for the values that are neither base nor bad. A set of the space is thus an assignment of values: with nothing on,
+// every flag is at its base.
 type Flags struct {
 	Space *lattice.Space
 	Notes []string // what was done to the flags, for people
@@ -37,10 +38,11 @@ type Flags struct {
 	whole map[int]int // flags that are parts, with the flag of which they are
 }
 
-// step is what an atom stands for: the flag has at least this value, or this value.
+// step is what an atom stands for, as indices of a flag and of one of its values: an ordered flag has at least this
+// value, any other flag exactly this one.
 type step struct{ flag, value int }
 
-// Error says what is wrong with one flag.
+// Error says what is wrong with one flag, so that a caller can point at its place in the configuration.
 type Error struct {
 	Flag string
 	err  error
@@ -56,7 +58,9 @@ func flagErrorf(flag, format string, args ...any) error {
 	return &Error{Flag: flag, err: fmt.Errorf(format, args...)}
 }
 
-// New makes the space of the flags. A flag that cannot be part of it gives an *Error.
+// New makes the space of the flags, whose atoms stand in the order of the flags and of their values. A flag that
+// cannot be part of it gives an *Error: too few values, a duplicate, a bad value that is none of its values, a term
+// that does not parse, or requirements in a circle.
 func New(flags []Flag) (*Flags, error) {
 	f := &Flags{flags: slices.Clone(flags), whole: map[int]int{}}
 	f.loosen()
@@ -88,8 +92,8 @@ func New(flags []Flag) (*Flags, error) {
 	return f, nil
 }
 
-// loosen gives up the order of flags of which a term leaves out a value in the middle: steps, each of which
-// requires the one before, cannot express that.
+// loosen gives up the order of a flag where a term rules out a value in its middle: atoms that each require the one
+// before cannot skip a step. A note says so.
 func (f *Flags) loosen() {
 	for _, g := range f.flags {
 		for k, text := range slices.Concat(g.Requires, g.Excludes) {
@@ -108,8 +112,8 @@ func (f *Flags) loosen() {
 	}
 }
 
-// add checks flag i and makes its atoms, the first of which has index first. Parts have none until the value
-// that they are parts of is blamed.
+// add checks flag i and makes its atoms, the first of which will have the index first in the space. It fills in Bad.
+// Flags that are parts of a value get no atoms until that value is blamed.
 func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	g := &f.flags[i]
 	if len(g.Values) < 2 {
@@ -138,14 +142,14 @@ func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 		case g.Ordered && v > bad:
 			continue
 		case g.Ordered:
-			a.Name = g.Name + ": " + g.Values[v-1] + "->" + g.Values[v]
+			a.Name = lattice.Step{Flag: g.Name, From: g.Values[v-1], To: g.Values[v]}.String()
 			a.Weight = 1 / float64(bad) // the steps together are worth one flag, and as suspicious
 			a.Suspicion = a.Weight
 			if v > 1 {
 				a.Requires = []int{first + v - 2}
 			}
 		default:
-			a.Name = g.Name + ": " + g.Values[0] + "->" + g.Values[v]
+			a.Name = lattice.Step{Flag: g.Name, From: g.Values[0], To: g.Values[v]}.String()
 			a.Group, a.Spare = g.Name, v != bad
 		}
 		atoms = append(atoms, a)
@@ -154,7 +158,7 @@ func (f *Flags) add(i, first int) ([]lattice.Atom, error) {
 	return atoms, nil
 }
 
-// tie adds what the terms of its flag ask of an atom.
+// tie translates the terms of its flag into what an atom requires and excludes. All atoms must have been made.
 func (f *Flags) tie(a int, atom *lattice.Atom) error {
 	g := f.flags[f.atoms[a].flag]
 	for _, list := range []struct {
@@ -178,13 +182,14 @@ func (f *Flags) tie(a int, atom *lattice.Atom) error {
 	return nil
 }
 
-// Term is NAME=VALUE or, with Not, NAME!=VALUE.
+// Term is a condition on one flag: NAME=VALUE or, with Not, NAME!=VALUE.
 type Term struct {
 	Flag, Value string
 	Not         bool
 }
 
-// ParseTerm reads NAME=VALUE or NAME!=VALUE; spaces around the name and the value do not count.
+// ParseTerm reads NAME=VALUE or NAME!=VALUE; spaces around the name and the value do not count. ok is false without an
+// equals sign. Whether there is such a flag is not checked.
 func ParseTerm(s string) (t Term, ok bool) {
 	name, value, ok := strings.Cut(s, "=")
 	name, t.Not = strings.CutSuffix(name, "!")
@@ -192,7 +197,7 @@ func ParseTerm(s string) (t Term, ok bool) {
 	return t, ok
 }
 
-// term finds the flag and the value of a term.
+// term finds the indices of the flag and the value of a term; equal is false for NAME!=VALUE.
 func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
 	t, ok := ParseTerm(text)
 	if !ok {
@@ -209,9 +214,10 @@ func (f *Flags) term(text string) (flag, value int, equal bool, err error) {
 	return flag, value, !t.Not, nil
 }
 
-// apply lets an atom be on only while a flag has a value, or has not. Atoms can only require and exclude
-// others, so what a term means depends on where its value stands and on whether the steps are ordered: a flag
-// is at its base while none of its atoms is on, and beyond a value while the step after that one is.
+// apply lets an atom be on only while a flag has a value (equal), or has not. Atoms can only require and exclude
+// others, so what that means depends on where the value stands and on whether the steps are ordered: a flag is at its
+// base while none of its atoms is on, and beyond a value while the step after that one is. An ordered flag that would
+// have to go beyond its bad value is an error.
 func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	at := func(v int) []int {
 		if i := slices.Index(f.atoms, step{flag, v}); i >= 0 {
@@ -252,8 +258,8 @@ func (f *Flags) apply(atom *lattice.Atom, flag, value int, equal bool) error {
 	return nil
 }
 
-// Assign returns the value of every flag with the atoms of a set on, but those that are parts of a value
-// that is set.
+// Assign returns the value of every flag, by name, with the atoms of a set on. Parts are left out while the value that
+// stands for them is set: the program knows what it implies.
 func (f *Flags) Assign(on lattice.Set) map[string]string {
 	values := map[string]string{}
 	for _, g := range f.flags {
@@ -278,7 +284,7 @@ func (f *Flags) Assign(on lattice.Set) map[string]string {
 // Text writes all flags with the atoms of a set on, in their order: "compile=off,graph=on".
 func (f *Flags) Text(on lattice.Set) string { return f.join(f.Assign(on), ",") }
 
-// join writes values in the order of the flags.
+// join writes values in the order of the flags; flags without one are left out.
 func (f *Flags) join(values map[string]string, between string) string {
 	var parts []string
 	for _, g := range f.flags {
@@ -289,7 +295,7 @@ func (f *Flags) join(values map[string]string, between string) string {
 	return strings.Join(parts, between)
 }
 
-// Away is the value of every flag that a set takes away from its base.
+// Away is the value, by name, of every flag that a set takes away from its base.
 func (f *Flags) Away(on lattice.Set) map[string]string {
 	values := f.Assign(on)
 	for _, g := range f.flags {
@@ -300,12 +306,14 @@ func (f *Flags) Away(on lattice.Set) map[string]string {
 	return values
 }
 
-// Words writes a set for people: the flags away from their base, in their order.
+// Words writes a set for people: "compile=on graph=on", the flags away from their base in their order.
 func (f *Flags) Words(on lattice.Set) string {
 	return cmp.Or(f.join(f.Away(on), " "), "all flags at their base")
 }
 
-// Claim reads the terms NAME=VALUE of a hypothesis: the atoms that take each flag there from its base.
+// Claim reads the terms NAME=VALUE of a hypothesis and returns the atoms that take each flag there from its base. A
+// term that is unknown, is a part of another value, or lies off the way to the bad value is an error, and so is an
+// empty claim.
 func (f *Flags) Claim(terms []string) (lattice.Set, error) {
 	var set lattice.Set
 	for _, text := range terms {

@@ -6,8 +6,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets/lattice"
 )
 
-// readParts takes in which flags are parts of a value of another one. They have no atoms until that value
-// is blamed.
+// readParts notes which flags are parts of a value of another one, and checks them: only one level of parts, each a
+// part of one value, without conditions of or on it. So the parts can be searched as a space of their own.
 func (f *Flags) readParts() error {
 	for i, g := range f.flags {
 		if len(g.Parts) == 1 {
@@ -52,8 +52,8 @@ func (f *Flags) composite(on lattice.Set, flag int) bool {
 	return i >= 0 && on.Has(i)
 }
 
-// Expand lists the parts of the value that an atom stands for, nil if it has none. From then on sets of
-// the space that holds the parts are read as well.
+// Expand lists the parts of the value that an atom stands for, as atoms for a space of their own; nil if it has none.
+// They get the next indices in f, so that Assign and its like also read sets over the extended list.
 func (f *Flags) Expand(atom int) []lattice.Atom {
 	s := f.atoms[atom]
 	g := f.flags[s.flag]
@@ -64,7 +64,7 @@ func (f *Flags) Expand(atom int) []lattice.Atom {
 	for _, text := range g.Parts {
 		flag, value, _, _ := f.term(text) // checked when the flags were made
 		o := f.flags[flag]
-		atoms = append(atoms, lattice.Atom{Name: o.Name + ": " + o.Values[0] + "->" + o.Values[value]})
+		atoms = append(atoms, lattice.Atom{Name: lattice.Step{Flag: o.Name, From: o.Values[0], To: o.Values[value]}.String()})
 		f.atoms = append(f.atoms, step{flag, value})
 	}
 	return atoms

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// mostNodes bounds one search for the cheapest hitting set.
+// mostNodes bounds one search for the cheapest hitting set; beyond, its result may not be the cheapest.
 const mostNodes = 200000
 
 // hitting is one search for a cheapest hitting set, by branch and bound.
@@ -20,9 +20,9 @@ type hitting struct {
 	nodes int
 }
 
-// Cheapest returns the cheapest set, by the weights of the space, that has an atom of each of hit and
-// covers none of avoid; with an atom goes all that requires it. ok is false when there is none, exact when it is proven that none is
-// cheaper, or that there is none.
+// Cheapest returns the cheapest set, by the weights of the space, that has an atom of each of hit and covers none of
+// avoid; an atom takes along all that requires it. ok is false when there is none; exact says that this, or that none
+// is cheaper, is proven.
 func Cheapest(space *Space, hit, avoid []Set) (best Set, ok, exact bool) {
 	h := &hitting{space: space, hit: slices.Clone(hit), avoid: avoid, cost: math.Inf(1)}
 	slices.SortStableFunc(h.hit, func(a, b Set) int { return cmp.Compare(a.Len(), b.Len()) })
@@ -74,9 +74,9 @@ func (h *hitting) choices(target, chosen, banned Set) []choice {
 	return list
 }
 
-// left is the smallest set that is not hit, and the least that hitting all the rest costs: the sum
-// over sets that have nothing in common, each by its cheapest atom. What an atom takes along may hit
-// several sets, so only the atom itself counts.
+// left is the smallest set that is not hit, and a lower bound of what hitting all the rest costs: the sum over sets
+// that have nothing in common, each by its cheapest atom. What an atom takes along may hit several sets, so only the
+// atom itself is counted.
 func (h *hitting) left(chosen, banned Set) (Set, float64) {
 	var next, used Set
 	least := 0.0
@@ -101,7 +101,8 @@ func (h *hitting) left(chosen, banned Set) (Set, float64) {
 	return next, least
 }
 
-// LeastHits lists the minimal sets that hit all of the sets, as long as they are not very many.
+// LeastHits lists the minimal sets that hit all of the sets. With more than 64 it stops, and the list is of the first
+// sets only.
 func LeastHits(list []Set) []Set {
 	const many = 64
 	hits := []Set{nil}

@@ -2,7 +2,7 @@
 // is a set of them, and a [Space] knows which sets are valid, since atoms require and exclude each other.
 // It also finds the cheapest set that has an atom of each of some sets ([Cheapest]).
 //
-// The package knows nothing about tests and answers; package sets searches a space.
+// The package must not know tests and answers; package sets searches a space.
 package lattice
 
 import (

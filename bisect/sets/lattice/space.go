@@ -18,6 +18,20 @@ type Atom struct {
 	Spare     bool    // another value of its group, off among all changes: tried once the group is guilty
 }
 
+// Step is what an atom of flags stands for: one value of a flag instead of another. Stored documents keep it as its
+// text, which reads back as the same step unless From holds an arrow; the name of a flag holds no colon.
+type Step struct{ Flag, From, To string }
+
+// String names the atom, "compile: default->max-autotune".
+func (s Step) String() string { return s.Flag + ": " + s.From + "->" + s.To }
+
+// ParseStep reads what String writes; ok is false for the name of another kind of atom, such as a hunk.
+func ParseStep(name string) (s Step, ok bool) {
+	flag, values, colon := strings.Cut(name, ": ")
+	from, to, arrow := strings.Cut(values, "->")
+	return Step{flag, from, to}, colon && arrow
+}
+
 // Space is what may be on together. A set is valid when it is closed under what its atoms require and
 // holds no two that exclude each other; only valid sets are ever run.
 type Space struct {
@@ -30,7 +44,8 @@ type Space struct {
 	whole     Set   // all atoms but the spare ones
 }
 
-// NewSpace checks the atoms and works out who needs whom.
+// NewSpace checks the atoms and works out who needs whom. The errors name the atom: a weight that is not positive, a
+// number that is no other atom, requirements in a circle (a [*CycleError]).
 func NewSpace(atoms []Atom) (*Space, error) {
 	if len(atoms) == 0 || len(atoms) > MaxAtoms {
 		return nil, fmt.Errorf("expected between 1 and %d changes, got %d", MaxAtoms, len(atoms))
@@ -177,7 +192,7 @@ func (s *Space) Drop(set, what Set) Set {
 	return set
 }
 
-// Valid reports whether a set may be run. Another value of the same flag stands in for one that is required.
+// Valid reports whether a set may be run. Where an atom is required, another value of the same flag will do.
 func (s *Space) Valid(set Set) bool {
 	for _, c := range s.conflicts {
 		if c.In(set) {
@@ -195,7 +210,7 @@ func (s *Space) Valid(set Set) bool {
 	return true
 }
 
-// Fit returns the set closed, and with every atom that an earlier one excludes back at its base.
+// Fit returns the set closed, and with every atom dropped that an earlier one excludes.
 func (s *Space) Fit(set Set) Set {
 	set = s.Close(set)
 	for _, c := range s.conflicts {
@@ -243,8 +258,8 @@ func (s *Space) Require(i, needed int) (*Space, error) {
 	return NewSpace(atoms)
 }
 
-// Expand returns the space in which parts stand in the place of atom i, behind the other atoms. Parts
-// require what i did, and what required i requires all of them. Atom i stays, off for good.
+// Expand returns the space in which parts, numbered behind the other atoms, stand in the place of atom i. Parts
+// require what i did, and what required i requires all of them. Atom i keeps its number and is off for good.
 func (s *Space) Expand(i int, parts []Atom) (*Space, error) {
 	atoms := s.Atoms()
 	var all []int

@@ -245,3 +245,16 @@ func TestNewSpaceErrors(t *testing.T) {
 		t.Errorf("the most atoms: %v", err)
 	}
 }
+
+func TestStepReadsBack(t *testing.T) {
+	for _, s := range []Step{{Flag: "compile", From: "default", To: "max-autotune"}, {Flag: "mode", From: "a: b", To: "c->d"}} {
+		if got, ok := ParseStep(s.String()); !ok || got != s {
+			t.Errorf("%s: %+v, %v", s, got, ok)
+		}
+	}
+	for _, hunk := range []string{"kernels/a.cu:10-24", "a: b.cu:3", "a->b.cu:3", ""} {
+		if got, ok := ParseStep(hunk); ok {
+			t.Errorf("%s: %+v", hunk, got)
+		}
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Verdict is what is settled of a set whatever its tests say.
+// Verdict is what is settled about a set, whatever its tests say.
 type Verdict int8
 
 // The verdicts.
@@ -17,7 +17,7 @@ const (
 	Innocent         // it is not
 )
 
-// Tally is how often tests of one set failed and passed, and what is settled of it.
+// Tally is how often tests of one set failed and passed, and what is settled about it.
 type Tally struct {
 	Fail, Pass int
 	Verdict    Verdict
@@ -59,7 +59,7 @@ type evidence struct {
 	innocent [nStrays]float64
 }
 
-// evidence is binomial: every test of a set fails with one chance, whichever it is.
+// evidence is binomial: every test of a set fails with the same chance.
 func (t Tally) evidence() (e evidence) {
 	fail, pass := float64(t.Fail), float64(t.Pass)
 	chances, _ := hits()
@@ -77,7 +77,7 @@ func (t Tally) evidence() (e evidence) {
 	return e
 }
 
-// of is the evidence of a tally, from the memo: sets are many, and their tallies few.
+// of is the evidence of a tally, remembered: sets are many, and their tallies few.
 func (c *Chances) of(t Tally) evidence {
 	e, ok := c.evidence[t]
 	if !ok {
@@ -90,8 +90,8 @@ func (c *Chances) of(t Tally) evidence {
 	return e
 }
 
-// Learn replaces what is believed by what the tallies of all sets say, of which count has the number of
-// sets: Bayes' rule over the pairs of chances, a set being guilty or not with even odds.
+// Learn replaces what is believed by what the tallies of all sets say; count has the number of sets with each. It is
+// Bayes' rule over the pairs of chances, a set being guilty or not with even odds.
 func (c *Chances) Learn(count map[Tally]int) {
 	hits, common := hits()
 	strays, rare := strays()
@@ -130,8 +130,8 @@ func (c *Chances) Learn(count map[Tally]int) {
 	}
 }
 
-// Guilty is the probability that a set with this tally is guilty, when before its tests it was as likely
-// as not. [Chances.Learn] comes first.
+// Guilty is the probability that a set with this tally is guilty, if before its tests that was as likely as not.
+// [Chances.Learn] must have been called.
 func (c *Chances) Guilty(t Tally) float64 {
 	p, ok := c.guilty[t]
 	if !ok {

@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// MostTree is the largest number of places for which the optimal tree is worked out.
+// MostTree is the largest number of places for which the optimal tree is worked out, which takes n³/6 steps (sets.md
+// 4a).
 const MostTree = 400
 
 // Prices are the mean costs of the two answers of a test, in seconds.
 type Prices struct{ Fail, Pass float64 }
 
-// Cut says where to test next when the place looked for is i with weight w[i]: a failure leaves the
-// places up to the cut, a pass those behind it. There are at least two places. A memo that is not nil
-// keeps the cuts that were worked out; it serves one goroutine.
+// Cut says where to test next when the place looked for is i with weight w[i]: a failure leaves the places up to the
+// cut, a pass those behind it. There must be at least two places. A memo that is not nil keeps the cuts that were
+// worked out; it is not safe for concurrent use.
 func Cut(w []float64, c Prices, memo map[string]int) int {
 	if memo == nil {
 		return cut(w, c)
@@ -48,8 +49,8 @@ func cut(w []float64, c Prices) int {
 // Middle is the cut that halves n places.
 func Middle(n int) int { return n/2 - 1 }
 
-// Least is the smallest m from lo to hi at which something holds, by halving. It holds at hi, and goes on
-// holding once it does.
+// Least is the smallest m from lo to hi at which something holds, by halving. It must hold at hi, and go on holding
+// once it does; it is not asked at hi. An error is that of holds.
 func Least(lo, hi int, holds func(m int) (bool, error)) (int, error) {
 	for lo < hi {
 		m := lo + Middle(hi-lo+1)

@@ -3,8 +3,8 @@ package odds
 // mostMissing bounds how many changes the prior expects a guilty set to have.
 const mostMissing = 12
 
-// SizePrior is the prior of how many changes of a guilty set are missing while none is known: one to
-// five as the simulations of the search assume, beyond that as a geometric series.
+// SizePrior is the prior of how many changes of a guilty set are missing while none is known, by number: one to five
+// as in sets.md 4a, beyond that as a geometric series.
 func SizePrior() []float64 {
 	w := []float64{0, .45, .30, .15, .07, .03}
 	for len(w) <= mostMissing {
@@ -66,8 +66,8 @@ func (b Missing) last(r, p int) float64 {
 	return 0
 }
 
-// Positions returns the weights of p = 0 to the number of candidates: p is the place of the last missing
-// one, and 0 says that none is missing. Candidates marked in ruled are known not to be the only one.
+// Positions returns the weights of p = 0 to the number of candidates: p is the place of the last missing one, from 1,
+// and 0 says that none is missing. Candidates marked in ruled are known not to be the only one.
 func (b Missing) Positions(ruled []bool) []float64 {
 	w := make([]float64, len(b.s)+1)
 	w[0] = b.count[0]

@@ -2,7 +2,7 @@
 // probably stands ([Missing]), which test to make next at the prices of the two answers ([Cut]), and how
 // likely a set is guilty after some of its tests failed and some passed ([Chances]).
 //
-// The package knows numbers only: no sets, no tests, no oracle.
+// The package knows numbers only; it must not know sets, tests or an oracle.
 package odds
 
 import (
@@ -32,7 +32,7 @@ func Entropy(w []float64) (h float64) {
 	return h
 }
 
-// Share is how much of the weights stands up to place m, as a fraction.
+// Share is the share of the weights that stands up to place m, included; 0.5 where all are 0.
 func Share(w []float64, m int) float64 {
 	front, all := 0.0, 0.0
 	for i, x := range w {

@@ -2,13 +2,13 @@ package odds
 
 import "math"
 
-// Mean is a mean price in the making.
+// Mean is the mean of prices seen so far; the zero value has seen none.
 type Mean struct{ sum, logs, n float64 }
 
 // Plus is the mean with one more number.
 func (m Mean) Plus(x float64) Mean { return Mean{m.sum + x, m.logs + math.Log(max(x, 1e-6)), m.n + 1} }
 
-// Or is the mean, or before the first number what is expected.
+// Or is the mean or, before the first number, what is expected; never 0, so that prices have ratios.
 func (m Mean) Or(expected float64) float64 {
 	if m.n > 0 {
 		expected = m.sum / m.n
@@ -16,8 +16,8 @@ func (m Mean) Or(expected float64) float64 {
 	return max(expected, 1e-6)
 }
 
-// Usual is the geometric mean, with what is expected as one more number: a single expensive test says
-// little about the others.
+// Usual is the geometric mean, counting what is expected as one more number: a single expensive test says little about
+// the others.
 func (m Mean) Usual(expected float64) float64 {
 	return math.Exp((math.Log(max(expected, 1e-6)) + m.logs) / (m.n + 1))
 }
