@@ -76,7 +76,8 @@ type Plan struct {
 	Home       string   `json:",omitempty"` // a folder that the text of [Inline] names, for which it names the export
 }
 
-// IsBuildFile reports files that say how to build. Tools track what these name, not the files themselves.
+// IsBuildFile reports whether a file says how to build. Build tools track the files that these name, but not always
+// these themselves.
 func (p Plan) IsBuildFile(file string) bool {
 	return slices.ContainsFunc(p.BuildFiles, func(pattern string) bool {
 		ok, err := path.Match(pattern, path.Base(file))

@@ -17,19 +17,20 @@ import (
 //go:embed probe/sitecustomize.py
 var probeSource []byte
 
-// hiddenSource ends each of these modules: it runs the sitecustomize that they hide.
+// hiddenSource is appended to each of these modules: it runs the sitecustomize module that ours hides.
 //
 //go:embed probe/hidden.py
 var hiddenSource []byte
 
-// earlySource is a sitecustomize module with which a program is started before its turn. It imports what earlier
-// processes imported, and waits for its turn before the program begins.
+// earlySource is a sitecustomize module for a program that is started before its turn. It imports what earlier
+// processes imported, and then waits for its turn before the program begins.
 //
 //go:embed early/sitecustomize.py
 var earlySource []byte
 
-// The variables of an early start: LearnModules names the file into which a process writes what it has imported from outside
-// of the folder OutsideOf, EarlyModules the one from which another imports that, EarlyReady one that it makes then.
+// The variables of an early start, each of which names a path. At its end a process writes the modules that it imported
+// from outside the folder OutsideOf into the file LearnModules. A process that is started early imports those listed in
+// EarlyModules, and then creates the file EarlyReady.
 const (
 	LearnModules = "KBISECT_LEARN_MODULES"
 	EarlyModules = "KBISECT_EARLY_MODULES"
@@ -37,11 +38,12 @@ const (
 	OutsideOf    = "KBISECT_OUTSIDE_OF"
 )
 
-// WriteEarly writes the module of an early start into a directory, which it creates if necessary. [ProbeEnv] puts it first.
+// WriteEarly writes the module of an early start into a directory, which it creates if necessary. [ProbeEnv] puts it
+// first.
 func WriteEarly(dir string) error { return writeModule(dir, earlySource) }
 
-// EarlyWord is what a process that was started early reads at its gate: the variables that differ from those that it was
-// started with.
+// EarlyWord is what a process that was started early reads at its gate: the variables that differ from those that it
+// was started with.
 func EarlyWord(were, are []string) []byte {
 	had := map[string]bool{}
 	for _, v := range were {

@@ -40,8 +40,8 @@ func (s Settings) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Apply returns an environment with the variables of the settings. At [Unset] a variable is taken out, which the
-// user's own environment may hold.
+// Apply returns an environment with the variables of the settings. A variable at [Unset] is taken out, even if the
+// user's own environment holds it.
 func (s Settings) Apply(env []string) []string {
 	out := slices.Clone(env)
 	for _, x := range s {
@@ -71,7 +71,8 @@ func (s Settings) Compile() []string {
 	})
 }
 
-// expand fills values into what text names of each flag. One without a place for the value is passed at the value On only.
+// expand returns what text gives for each flag, with the value filled in. A text without a place for the value is used
+// only at the value Flag.On.
 func (s Settings) expand(text func(Flag) string) []string {
 	var out []string
 	for _, x := range s {

@@ -97,7 +97,7 @@ func (f File) mode() os.FileMode {
 	return 0o644
 }
 
-// Rehome is a text in which what named one folder names another.
+// Rehome returns a text in which every mention of the folder from is one of the folder to.
 func Rehome(text, from, to string) string {
 	return folderName(from).ReplaceAllString(text, strings.ReplaceAll(to, "$", "$$")+"$1")
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// ahead builds what the search is likely to ask for, from the first second on: the other end, the commits that the next
-// decisions may lead to, and the clean builds of a proof. As many run at a time as the machine bears. They are paused while
-// times are taken: beside seven compilers a kernel of 40 µs has been seen to take 115.
+// ahead builds what the search is likely to ask for, from the first second on: the other end, the commits that the
+// next decisions may lead to, and the clean builds of a proof. As many run at a time as the machine bears. They are
+// paused while times are taken: beside seven compilers a kernel of 40 µs has been seen to take 115.
 //
 // A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
 // else uses meanwhile; it cannot reach a pipeline. Pipelines that work side by side share one ahead.
 type ahead struct {
 	ctx   context.Context // of the session: a build outlives the trial beside which it began
 	gauge *capacity.Gauge
-	quiet sync.RWMutex // builds ahead hold it for reading while kbisect itself works for them, timed launches for writing
+	quiet sync.RWMutex // builds ahead hold it for reading while kbisect itself works, timed launches for writing
 	timed struct {     // launches on several devices at once share it
 		sync.Mutex
 		launches int
@@ -31,11 +31,11 @@ type ahead struct {
 
 	mu     sync.Mutex
 	wishes []bisect.Request // likeliest first, see wish
-	job    *trial.Job       // what a build needs besides the wish, once a trial has told
+	job    *trial.Job       // what a build needs besides the wish; nil until the first trial
 	spares []*spare
 	asked  []bisect.Request // wishes of the trials that are under way, each of which counts as a build
-	waits  int              // of these, those that wait for a build ahead
-	alone  int              // of these, those beside which nothing may be built
+	waits  int              // how many of these wait for a build ahead
+	alone  int              // calls of solo that have not ended: nothing may be built
 	frozen bool
 	closed bool
 	tick   *time.Timer
@@ -44,7 +44,7 @@ type ahead struct {
 // spare is a workspace in which a wish is built.
 type spare struct {
 	w      *workspace.Workspace
-	wish   bisect.Request // the zero value: none
+	wish   bisect.Request // what is built or ready here; the zero value: nothing
 	first  bool           // there was nothing in the workspace to build on
 	cancel context.CancelFunc
 	pause  chan bool     // see [proc.Spec.Pause]
@@ -59,7 +59,7 @@ const (
 	moreSpares = 1                      // workspaces for builds that have ended
 )
 
-// newAhead prepares for the builds ahead that n jobs allow, or where n is 0 the machine; it is nil where there are none.
+// newAhead prepares for the builds ahead that n jobs allow or, for 0, the machine; it is nil if there can be none.
 func newAhead(ctx context.Context, root *workspace.Root, n int) *ahead {
 	gauge := capacity.New(n)
 	if gauge.Most() < 2 {
@@ -72,12 +72,12 @@ func newAhead(ctx context.Context, root *workspace.Root, n int) *ahead {
 	return a
 }
 
-// wish is what of a request its build depends on.
+// wish is the part of a request on which its build depends.
 func wish(r bisect.Request) bisect.Request {
 	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
 }
 
-// want takes what will probably be asked for.
+// want takes in what will probably be asked for, likeliest first.
 func (a *ahead) want(next []bisect.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +90,7 @@ func (a *ahead) want(next []bisect.Request) {
 	}
 }
 
-// enter begins a trial that was asked for, which knows what builds need; leave ends it.
+// enter begins a trial that was asked for, which knows what builds need. Every enter is followed by leave.
 func (a *ahead) enter(job trial.Job) {
 	if a == nil {
 		return
@@ -114,10 +114,11 @@ func (a *ahead) leave(r bisect.Request) {
 	a.begin()
 }
 
-// running is how many builds there are beside those ahead.
+// running is how many builds there are besides those ahead.
 func (a *ahead) running() int { return len(a.asked) - a.waits }
 
-// begin starts the wishes for which there is room, but not what is asked for: that is built where it is launched.
+// begin starts the wishes for which there is room, but none that is asked for: that is built where it is launched.
+// The caller holds mu.
 func (a *ahead) begin() {
 	if a.closed || a.job == nil || a.alone > 0 {
 		return
@@ -152,7 +153,7 @@ func (a *ahead) begin() {
 	}
 }
 
-// again looks once more in a while: processors may be idle, memory may have become short or free.
+// again looks once more in a while: by then processors may be idle and memory short or free.
 func (a *ahead) again() {
 	if a.tick != nil {
 		a.tick.Reset(aheadTick)
@@ -168,7 +169,7 @@ func (a *ahead) again() {
 	})
 }
 
-// shrink stops the build that is the least likely to be asked for: memory runs out.
+// shrink stops the build that is least likely to be asked for, because memory runs out.
 func (a *ahead) shrink() {
 	running := a.running()
 	var last *spare
@@ -195,7 +196,7 @@ func (a *ahead) find(r bisect.Request) *spare {
 	return nil
 }
 
-// busy reports that a build runs in the workspace: it may not be touched until that has ended.
+// busy reports that a build runs in the workspace, which may not be touched until it has ended.
 func (s *spare) busy() bool {
 	if s.done == nil {
 		return false
@@ -218,7 +219,7 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 		s.pause <- true
 	}
 	job := *a.job
-	// From here on the job is the build's own: nothing of the request that it was made for is left in it.
+	// From here on the job is the build's own, without anything of the request for which it was made.
 	job.Request = r
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
 	job.Clean, job.Suspected, job.Report = r.Clean, false, nil
@@ -227,7 +228,7 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	a.group.Go(func() {
 		built, err := trial.Build(ctx, w, job)
 		a.learn(built)
-		// What may have failed for what ran beside it is built again when it is asked for.
+		// A failure that may be due to what ran beside it is not kept: it is built again when it is asked for.
 		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Lost == "")
 		if err != nil && ctx.Err() == nil {
 			job.Recipe.Log.Info("building ahead", "candidate", r.Candidate.Brief(), "err", err)
@@ -247,8 +248,9 @@ func (a *ahead) learn(b trial.Built) {
 	}
 }
 
-// take waits for a request that is built ahead and trades its workspace for another one. It returns nil when the
-// candidate is to be built in the ordinary way: one that was built on would be sooner than a whole build that is under way.
+// take waits for a request that is built ahead and trades its workspace for another one. It returns nil if the
+// candidate has to be built in the ordinary way, also because building on other would be faster than a whole build
+// that is under way.
 func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
 	if a == nil {
 		return nil, trial.Built{}
@@ -303,8 +305,8 @@ func (a *ahead) freeze(on bool) {
 	}
 }
 
-// hush keeps kbisect itself from working for builds ahead until the function is called that it returns: while times
-// are taken it would use processors that no pause reaches.
+// hush keeps kbisect itself from working for builds ahead until the returned function is called: while times are
+// taken, that would use processors that no pause reaches.
 func (a *ahead) hush() (end func()) {
 	if a == nil {
 		return func() {}
@@ -323,8 +325,8 @@ func (a *ahead) hush() (end func()) {
 	}
 }
 
-// solo stops the builds ahead until the function is called that it returns. It says how many builds ran, those that were
-// asked for among them, if any was ahead: a trial that failed beside them is made again alone.
+// solo stops the builds ahead until the returned function is called: a trial that failed beside them is made again
+// alone. running is how many builds ran, those that were asked for included, or 0 if none was ahead.
 func (a *ahead) solo() (running int, end func()) {
 	if a == nil {
 		return 0, func() {}

@@ -9,8 +9,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Cases are the cases of a metric that count, by metric. Of kernels a part of the name will do, as the
-// compiler writes it or as C++ does.
+// Cases are the cases of a metric that count, by metric. For kernels a part of the name will do, as the compiler
+// writes it or as C++ does.
 type Cases map[string][]string
 
 // keep leaves out the cases that do not count.
@@ -25,9 +25,8 @@ func (c Cases) keep(all []bisect.Series) []bisect.Series {
 	})
 }
 
-// kernelNames are the names of a static figure's case, the shortest first: the function, with template
-// arguments, with namespaces too, with parameters, and as the compiler writes it. Its architecture, if named,
-// follows each.
+// kernelNames are the names of a static figure's case, shortest first: the function, with template arguments, with
+// namespaces too, with parameters, and as the compiler writes it. Its architecture, if it has one, follows each.
 func kernelNames(s bisect.Series) []string {
 	mangled, arch, several := strings.Cut(s.Case, " ")
 	base, instance := cuda.BaseName(mangled), cuda.Instance(mangled)
@@ -46,9 +45,9 @@ func kernelNames(s bisect.Series) []string {
 // shownTemplate is the longest name with template arguments that is shown where the function's would do, bytes.
 const shownTemplate = 64
 
-// shortCases names each kernel by the shortest of its names that no other kernel of the build has: a
-// change of a signature is the same kernel, which its mangled name is not. Template arguments are left out
-// only where they are long: with them a kernel has the same name in a build that has one more instance.
+// shortCases names each kernel by the shortest of its names that no other kernel of the build has: after a change
+// of its signature it is the same kernel, though not under its mangled name. Only long template arguments are left
+// out: with them, a kernel has the same name in a build with one more instance.
 func shortCases(all []bisect.Series) []bisect.Series {
 	type figure struct{ metric, name string }
 	names := make([][]string, len(all))

@@ -16,17 +16,17 @@ import (
 type Config struct {
 	Recipe  trial.Recipe // how candidates are built and run
 	Limits  trial.Limits
-	Cases   Cases            // of metrics; of others all count
-	Dir     string           // for the workspaces; created, and removed again
-	Memory  workspace.Memory // for what needs no workspace of its own and is not timed, see workspaces; without Dir it lies in Dir too
+	Cases   Cases            // of metrics without an entry all cases count
+	Dir     string           // for the workspaces; made by New and removed by Close
+	Memory  workspace.Memory // for trials without times or a workspace of their own; without its Dir, none
 	Devices []*gpu.Watch     // on which trials run; without any no device is watched
-	Caches  Caches           // that timed trials find; "" is warm where times are compared, else cold
-	Sandbox *proc.Sandbox    // of builds and launches, nil for none; of watched devices it holds the nodes by itself
+	Caches  Caches           // as timed trials find them; "": warm if times are compared, else cold
+	Sandbox *proc.Sandbox    // of builds and launches, nil for none; New adds the nodes of watched devices
 	Jobs    int              // builds at a time; 1: only what is asked for; 0: what the machine can bear
 	Session string           // marks the processes, so that leftovers can be found
-	First   *Pipeline        // whose builds ahead are used, and which is to be closed later; nil: there is none
+	First   *Pipeline        // whose builds ahead are shared, and which is to be closed later; nil: none
 	Slot    int              // number of this pipeline among those that work side by side, from 0
-	Watch   *stopwatch.Watch // is told what it does; may be nil
+	Watch   *stopwatch.Watch // is told what the pipeline does; may be nil
 	OnPhase func(Activity)   // progress; may be nil; called from other goroutines
 }
 
@@ -40,12 +40,13 @@ const (
 	Cold Caches = trial.Cold // empty
 )
 
-// warm reports that a launch finds the caches as the last one of its candidate left them.
+// warm reports whether a launch finds the caches as the last one of its candidate left them.
 func (c Config) warm(r bisect.Request) bool { return c.Caches == Warm || c.Caches == "" && r.Timing }
 
-// single reports that one workspace serves this request and all others like it: nothing of a candidate, neither a build
-// nor warm caches, outlasts its launch. A clean switch, which looks at every file, makes that workspace a fresh checkout.
-// Where times may be compared later the ends keep their own: to fill their caches again takes longer than a tree.
+// single reports that one workspace serves this request and all others like it: nothing of a candidate, neither a
+// build nor warm caches, outlasts its launch. A clean switch, which looks at every file, makes that workspace a
+// fresh checkout. Where times may be compared later the ends keep their own: to fill their caches again takes
+// longer than a tree.
 func (c Config) single(r bisect.Request) bool {
 	return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) && len(c.Devices)+len(c.Recipe.Patterns)+len(c.Recipe.Sources) == 0
 }
@@ -58,13 +59,13 @@ type Activity struct {
 	Slot    int           // of the pipeline, see [Config]
 }
 
-// doing tells the stopwatch what is done from now on, other than what is reported.
+// doing tells the stopwatch what is done from now on, besides what is reported.
 func (c Config) doing(what string) { c.Watch.Doing(c.Slot, what) }
 
-// tentative begins the names of the accounts of a first process, of which only its end tells whether it was to fill caches.
+// tentative begins the names of accounts for a first process: only its end tells whether it had to fill caches.
 func (c Config) tentative() string { return fmt.Sprintf("first process %d: ", c.Slot) }
 
-// report returns what takes the progress of a request.
+// report returns a function for the progress of a request.
 func (c Config) report(r bisect.Request) func(doing string, limit time.Duration) {
 	return func(doing string, limit time.Duration) {
 		c.doing(doing)

@@ -16,7 +16,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// clearBound is how long the contexts of an ended trial may stay on a device.
+// clearBound is how long the contexts of an ended trial may stay on a device before that counts as sharing.
 const clearBound = 10 * time.Second
 
 // reading is what the devices reported before a launch.
@@ -35,7 +35,7 @@ func readDevices(devices []*gpu.Watch) reading {
 	return x
 }
 
-// beside is a reading while a launch of ours has not left the devices, with what another one found on them before that.
+// beside is a reading while a launch of ours is still on the devices, with the processes of an earlier reading.
 func (x reading) beside(earlier reading) reading {
 	for i := range x.before {
 		x.before[i].Processes = earlier.before[i].Processes
@@ -43,7 +43,7 @@ func (x reading) beside(earlier reading) reading {
 	return x
 }
 
-// deviceState is what the devices went through during a launch. Its texts are empty where nothing happened.
+// deviceState is what the devices went through during a launch. Its texts are "" if nothing happened.
 type deviceState struct {
 	notes     []bisect.DeviceNote
 	throttled string
@@ -51,8 +51,8 @@ type deviceState struct {
 	fault     string // the machine's
 }
 
-// since waits until the launch has left the devices, reads them again and compares. One that tears down still is not waited
-// for: of the processes on the devices the next launch tells that is.
+// since waits until the launch has left the devices, reads them again and compares. One that tears down still is
+// not waited for: of the processes on the devices the next launch tells that is.
 func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	for i, d := range x.devices {
 		var left []gpu.Process
@@ -99,7 +99,7 @@ func visible(env []string, devices []*gpu.Watch) []string {
 	return append(env, "CUDA_VISIBLE_DEVICES="+strings.Join(ids, ","), "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
-// sandbox lets processes use the watched devices and no others. Without any it has those that it was given.
+// sandbox lets processes use the watched devices and no others; if none is watched, those that it was given.
 func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
 	if of == nil || len(devices) == 0 {
 		return of
@@ -112,7 +112,7 @@ func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
 	return &box
 }
 
-// minor is the number in the name of a GPU's node, or a pattern for all of them where the driver does not say.
+// minor is the number in the name of a GPU's node, or a pattern for all of them if the driver does not say.
 func minor(uuid string) string {
 	files, _ := filepath.Glob("/proc/driver/nvidia/gpus/*/information")
 	for _, file := range files {

@@ -23,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/faults"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/cache"
@@ -41,31 +42,11 @@ const (
 	searchSlack = 30 * time.Second // what faults may add to what the trials of a search need
 )
 
-// faultSeeds are the seeds of the injections: KBISECT_FAULTS of them from KBISECT_FAULT_SEED on, or
-// always the same. The subtest of an injection is named after its own seed, so that it can be run alone.
-func faultSeeds(t *testing.T) (seeds []uint64) {
-	t.Helper()
-	first, n := faultNumber(t, "KBISECT_FAULT_SEED", 1), faultNumber(t, "KBISECT_FAULTS", injections)
-	for i := range n {
-		seeds = append(seeds, first+i)
-	}
-	return seeds
-}
-
-func faultNumber(t *testing.T, name string, unset uint64) uint64 {
-	t.Helper()
-	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), strconv.FormatUint(unset, 10)), 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 func TestInjectedFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the searches take a minute")
 	}
-	disks := canMount(t)
+	disks := faults.CanMount(t, "a disk that is full or read-only")
 	tally := newTally()
 	seeds := make(chan uint64)
 	var pool sync.WaitGroup
@@ -76,7 +57,7 @@ func TestInjectedFaults(t *testing.T) {
 			}
 		})
 	}
-	for _, seed := range faultSeeds(t) {
+	for _, seed := range faults.Seeds(t, injections) {
 		seeds <- seed
 	}
 	close(seeds)

@@ -280,18 +280,6 @@ func parentOf(pid int) int {
 	return ppid
 }
 
-// canMount reports whether this test may mount a file system.
-func canMount(t *testing.T) bool {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Logf("NOT TESTED: a disk that is full or read-only, as this test cannot mount one (%v)", err)
-		return false
-	}
-	_ = unix.Unmount(dir, unix.MNT_DETACH)
-	return true
-}
-
 func mountDisk(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o777); err != nil {

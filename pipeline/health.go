@@ -18,28 +18,28 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// machine separates the machine's faults from the candidate's. What looks like either is asked of a known-good program:
-// where that fails too, no candidate can be judged.
+// machine separates the machine's faults from the candidate's. What may be either is tried with a known-good
+// program: if that fails too, no candidate can be judged.
 type machine struct {
 	cookie   string
 	env      []string                  // of known-good programs
 	devices  bool                      // there are devices that are watched
 	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
-	suspects map[bisect.Candidate]bool // see suspect
+	suspects map[bisect.Candidate]bool // candidates that are blamed the next time, see suspect
 	habits   map[string]bool           // what candidates of this project remove themselves
 }
 
-// suspect takes in that a step of a candidate looked as if another process had ended it: once it may have been
-// any process, twice it was the candidate.
+// suspect notes that a step of a candidate looked as if another process had ended it. Once it may have been any
+// process; the second time it was the candidate.
 func (m *machine) suspect(c bisect.Candidate, yes bool) {
 	if yes {
 		m.suspects[c] = true
 	}
 }
 
-// removed is why the machine may be to blame for a trial after which something is missing in its workspace, or "": who
-// clears caches meanwhile removes files that a trial needs, once. What is missing again, the candidates remove.
+// removed is why the machine may be to blame for a trial after which something is missing in its workspace, or "".
+// Somebody who clears caches removes files that a trial needs once; what is missing again, the candidates remove.
 func (m *machine) removed(c bisect.Candidate, lost []string) string {
 	i := slices.IndexFunc(lost, func(name string) bool { return !m.habits[name] })
 	if i >= 0 && !m.suspects[c] {
@@ -68,7 +68,7 @@ func met() *greeting {
 	return &greeting{cancel: func() {}, over: over}
 }
 
-// greet begins the greeting, once. It outlives the trial that it begins beside, which may end without a launch.
+// greet begins the greeting, once. It outlives the trial beside which it begins, as that may end without a launch.
 func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	if m.greeting != nil {
 		return
@@ -91,9 +91,9 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	}()
 }
 
-// greeted waits for the end of the greeting: no launch whose times count has anything beside it, and no failure is judged
-// before it. A machine on which the known-good program fails may still do for a project that needs no device, so that
-// this alone is a warning, which is returned once.
+// greeted waits for the end of the greeting: no launch whose times count has anything beside it, and no failure is
+// judged before it. A machine on which the known-good program fails may still do for a project that needs no
+// device, so that this alone is a warning, which is returned once.
 func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	if m.greeting == nil || m.hello != nil {
 		return "", nil
@@ -108,7 +108,7 @@ func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	return warning, err
 }
 
-// close ends a greeting under way.
+// close ends a greeting that is under way.
 func (m *machine) close() {
 	if m.greeting != nil {
 		m.greeting.cancel()
@@ -193,8 +193,8 @@ type hello struct {
 	worked bool // it has been seen to work here
 }
 
-// newHello takes the best known-good program that this machine can compile: on the device if there
-// is one to test. It returns nil where there is none.
+// newHello takes the best known-good program that this machine can compile, on the device if there is one to test.
+// It is nil without an error if there is none.
 func newHello(ctx context.Context, dir, cookie string, env []string, device bool) (*hello, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
@@ -229,8 +229,8 @@ func (h *hello) compile(ctx context.Context) (bool, error) {
 	return err == nil && res.Exit == 0, err
 }
 
-// run runs a step of the known-good program. That it cannot be run at all is the machine's fault; how it ends is for the
-// caller to judge.
+// run runs a step of the known-good program. That it cannot be run at all is the machine's fault; how it ends is
+// for the caller to judge.
 func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (proc.Result, error) {
 	res, err := proc.Run(ctx, proc.Spec{Argv: argv, Dir: h.dir, Env: h.env, Limit: limit, Cookie: h.cookie})
 	if err == nil && res.Canceled {
@@ -242,7 +242,7 @@ func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (pr
 	return res, err
 }
 
-// fails is how the known-good program fails, or "".
+// fails is how the known-good program fails; "" if it works, or if there is none.
 func (h *hello) fails(ctx context.Context) (why string, err error) {
 	if h == nil {
 		return "", nil
@@ -293,7 +293,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	return trial.Excuse(o, run.Lost), err
 }
 
-// marks are what the times of a launch suffered from.
+// marks are what disturbed the times of a launch.
 func marks(d deviceState, stall time.Duration) (out []bisect.Mark) {
 	if d.throttled != "" {
 		out = append(out, bisect.Mark{Kind: bisect.Throttled, Text: d.throttled})

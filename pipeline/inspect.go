@@ -20,7 +20,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Inspection is a candidate in its workspace, built, and left alone while it is looked at.
+// Inspection is a candidate in its workspace, built, and left alone while it is examined.
 type Inspection struct {
 	Dir    string         // root of the export, with what was built in it
 	Caches string         // where its trials keep what they compile
@@ -34,7 +34,7 @@ type Inspection struct {
 	report    func(doing string, limit time.Duration)
 }
 
-// Wrapped says how the program of a candidate is run to be looked at.
+// Wrapped says how the program of a candidate is run under another one.
 type Wrapped struct {
 	Wrap   []string                    // command in front of the program
 	Env    func(env []string) []string // changes the environment of a trial; may be nil
@@ -43,9 +43,9 @@ type Wrapped struct {
 	Output func(line string)           // takes every line; may be nil
 }
 
-// Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and
-// run it under other tools. The outcome has a class when there is nothing to look at: the candidate
-// could not be exported or built, and look is not called.
+// Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and run it
+// under other tools. It stops builds ahead meanwhile. The outcome has a class if the candidate could not be
+// exported or built; look is not called then.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
 	_, end := p.ahead.solo()
 	defer end()
@@ -67,7 +67,7 @@ func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Ins
 // Python reports whether the candidate's program is Python.
 func (i *Inspection) Python() bool { return trial.IsPython(i.recipe.WorkDir(i.w), i.argv()) }
 
-// stage is the process that is looked at: where a trial has several, the last one, which measures.
+// stage is the process that is examined: the last one of a trial, which measures.
 func (i *Inspection) stage() kernels.Stage {
 	all := i.recipe.Stages(i.request.Candidate)
 	return all[len(all)-1]
@@ -78,8 +78,8 @@ func (i *Inspection) argv() []string {
 	return argv
 }
 
-// Run runs the candidate's program once, wrapped, with the environment of a trial and the caches that
-// the last one left. Its tree is killed whole, and the devices are clear afterwards.
+// Run runs the candidate's program once, wrapped, with the environment of a trial and the caches that the last one
+// left. Afterwards its tree has been killed and the devices are clear.
 func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	env, err := i.recipe.RunEnv(i.w, i.request)
 	if err != nil {
@@ -144,7 +144,7 @@ func (i *Inspection) Tool(ctx context.Context, argv []string, limit time.Duratio
 	return os.ReadFile(file)
 }
 
-// Scratch makes a folder for what tools write about the candidate. It goes with the workspace.
+// Scratch makes a folder for what tools write about the candidate. It is removed with the workspace.
 func (i *Inspection) Scratch(name string) (string, error) { return i.w.Scratch(name) }
 
 // Bounds on the files with device code that are looked at.
@@ -192,8 +192,8 @@ func holdsDeviceCode(path string) bool {
 	return err == nil && len(cuda.DeviceCodes(data)) > 0
 }
 
-// BuildOutput is what the newest build of a candidate in this job printed, nil if it came from the
-// cache or printed nothing.
+// BuildOutput is what the newest build of a candidate in this session printed; nil if it came from the cache or
+// printed nothing.
 func (p *Pipeline) BuildOutput(c bisect.Candidate) []byte {
 	var newest []byte
 	var at time.Time

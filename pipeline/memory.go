@@ -14,10 +14,11 @@ type Memory struct {
 	Next bisect.Sampler
 	// Known are the trials that were made. One is made again where it is asked for with other patience.
 	Known map[bisect.TrialID][]bisect.Outcome
-	// Save stores a trial and returns it as it will be read back, which is what a search has to see; nil stores nothing.
+	// Save stores a trial and returns it as it will be read back, which is what a search has to see; nil stores
+	// nothing.
 	Save func(bisect.Request, bisect.Outcome) (bisect.Outcome, error)
-	// Earlier is a trial of another session that answers a request; with take it answers no other request after this one.
-	// It may be nil.
+	// Earlier is a trial of another session that answers a request; with take it answers no other request after
+	// this one. It may be nil.
 	Earlier func(r bisect.Request, take bool) (bisect.Outcome, bool)
 	Used    func(bisect.Request, bisect.Outcome) // is told of every trial that is handed out; may be nil
 	Sees    func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
@@ -82,8 +83,8 @@ func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 	return m.Earlier(r, take)
 }
 
-// recall returns the remembered outcome of a trial. One that was made before it was asked for may have
-// been given more time than is wanted now, or less, and then is none.
+// recall returns the remembered outcome of a trial. One that was made ahead may have been given more time than is
+// wanted now, or less, and then does not answer.
 func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 	for _, o := range slices.Backward(m.Known[r.ID()]) {
 		if o.Hurried == r.Hurry && o.Beyond == r.Past {

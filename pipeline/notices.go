@@ -12,18 +12,18 @@ import (
 // notices are what a user should know about the whole job, each once.
 type notices struct {
 	texts     []string
-	unwritten map[string]bool     // paths of which was reported that they could not be exported
+	unwritten map[string]bool     // paths that were reported because they could not be exported
 	others    map[string][]string // by metric: cases that were sent and do not count
 }
 
-// once keeps a text that is not there yet: many trials have the same to say.
+// once adds a text unless it is there: many trials have the same to say.
 func (n *notices) once(text string) {
 	if !slices.Contains(n.texts, text) {
 		n.texts = append(n.texts, text)
 	}
 }
 
-// again takes in what a trial had shown that was made before.
+// again takes in what a trial had reported that was made before.
 func (n *notices) again(texts []string) {
 	for _, text := range texts {
 		n.once(text)
@@ -31,7 +31,7 @@ func (n *notices) again(texts []string) {
 	}
 }
 
-// unread reports that no warning about a path, with which this one begins, was taken in before.
+// unread reports that no warning about the path with which this one begins was taken in before.
 func (n *notices) unread(warning string) bool {
 	path, _, _ := strings.Cut(warning, ": ")
 	if n.unwritten[path] {
@@ -62,7 +62,7 @@ func (n *notices) exports(warnings []string) {
 	}
 }
 
-// outside takes in which files that a build reads are not in the paths.
+// outside warns about files that a build reads and the paths do not cover.
 func (n *notices) outside(names []string) {
 	const most = 3
 	for _, name := range names[:min(most, len(names))] {

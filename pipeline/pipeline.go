@@ -9,7 +9,7 @@
 // the state of the devices, known-good programs that show whose fault a failure is, launches shared by equal
 // builds, and repeated tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler.
 //
-// The candidate's fault is data in the Outcome; only the machine's fault is an error. The search is not known here.
+// The candidate's fault is data in the Outcome; only the machine's fault is an error. Nothing here may know the search.
 package pipeline
 
 import (
@@ -42,7 +42,7 @@ type Pipeline struct {
 	ahead      *ahead // nil if nothing is built ahead
 	early      *early.Pool
 	before     reading // of the last launch
-	left       bool    // which was not awaited
+	left       bool    // the last launch was not awaited
 	clean      bool    // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
@@ -105,18 +105,18 @@ func (p *Pipeline) Clean() {
 // Warnings are about the whole job rather than one trial.
 func (p *Pipeline) Warnings() []string { return p.notices.texts }
 
-// OtherCases are the cases of a metric that trials gave, in the order of arrival and up to a bound, where a case
-// was asked for that none of them is.
+// OtherCases are the cases of a metric that trials gave, in the order of arrival and up to a bound, if a case was
+// asked for and none of them is that.
 func (p *Pipeline) OtherCases(metric string) []string { return p.notices.others[metric] }
 
-// Ahead takes what will probably be asked for, likeliest first. It is built beside the next trials.
+// Ahead takes in what will probably be asked for, likeliest first. It is built beside the next trials.
 func (p *Pipeline) Ahead(next []bisect.Request) {
 	if p.ahead != nil {
 		p.ahead.want(next)
 	}
 }
 
-// Width is how many builds can be made at a time, for [Pipeline.Ahead] to be told of as many.
+// Width is how many builds can be made at a time: so many requests are of use to [Pipeline.Ahead].
 func (p *Pipeline) Width() int {
 	if p.ahead == nil {
 		return 1
@@ -128,9 +128,9 @@ func (p *Pipeline) Width() int {
 // differ, and are each greeted.
 func (p *Pipeline) Follow(first *Pipeline) { p.machine.follow(first.machine) }
 
-// Learn takes in what a trial showed of others: of the good end, whether programs of this project speak the protocol,
-// and how long its phases take; of any, what commits with an equal build would show. Remembered outcomes are learnt from
-// in the same way.
+// Learn takes in what a trial showed of others: of the good end, whether programs of this project speak the
+// protocol, and how long its phases take; of any, what commits with an equal build would show. Remembered outcomes
+// are learnt from in the same way.
 func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	p.notices.again(o.Notices)
 	p.shared.remember(p.Config.Recipe, r, o)
@@ -152,8 +152,8 @@ const (
 )
 
 // Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
-// without blaming the candidate. One for whose files there was too little memory is void, and is made again on the disk.
-// One that was throttled or shared its device is made again where its times matter.
+// without blaming the candidate. One for whose files there was too little memory is void, and is made again on the
+// disk. One that was throttled or shared its device is made again where its times matter.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
@@ -215,7 +215,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	}
 }
 
-// resumable says what to do where a file of ours is not there any more, which has no other hint: somebody clears the caches.
+// resumable adds a hint to an error about a missing file of ours that has none: somebody clears the caches.
 func resumable(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*trial.CommandError)) {
 		return err
@@ -268,8 +268,7 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 	return ""
 }
 
-// once goes through the steps of a trial: a workspace with the candidate built, then a launch, then what both have
-// reported.
+// once goes through the steps of a trial: a workspace with the candidate built, a launch, and what both reported.
 func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
 	if known, ok := p.facts[r.Candidate]; ok && p.Config.Recipe.OnlyBuilds(r) && !r.Clean && !p.clean {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -278,7 +277,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	}
 	if !r.Timing {
 		p.early.Await(nil)
-		if r.Purpose == bisect.Searching { // none of those that wait will be wanted
+		if r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
 			p.early.Drop()
 		}
 	}
@@ -314,8 +313,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	return o, err
 }
 
-// opened is what the first trial of a request tells of the files that build and launch have opened; whole says that both
-// were made.
+// opened are the files that a request's first trial has opened; whole says that it was both built and launched.
 func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 	if r.Nth > 0 || !whole {
 		return nil
@@ -348,8 +346,8 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 	return ready, built.Outcome, nil
 }
 
-// build builds a candidate in a workspace. What failed by its limit or for memory beside builds ahead is built again alone
-// before it counts.
+// build builds a candidate in a workspace. What failed by its limit or for memory beside builds ahead is built
+// again alone before it counts.
 func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
 	w.Share = workspace.Share{}
 	job := p.job(r)
@@ -378,9 +376,9 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 }
 
 // trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
-// candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would hide
-// a change of microseconds. Where the ends show that this hides nothing, a launch of the search is made once, see [trial.Firsts].
-// All other launches find them empty, as a fresh machine would have them.
+// candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would
+// hide a change of microseconds. Where the ends show that this hides nothing, a launch of the search is made once,
+// see [trial.Firsts]. All other launches find them empty, as a fresh machine would have them.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe := p.Config.Recipe
 	if recipe.OnlyBuilds(r) {
@@ -429,8 +427,8 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return second, err
 }
 
-// seed gives a candidate of the search what the ends have compiled, so that only what differs is compiled again. The proof
-// begins with empty caches, and after a contradiction so does the search.
+// seed gives a candidate of the search what the ends have compiled, so that only what differs is compiled again.
+// The proof begins with empty caches, and after a contradiction so does the search.
 func seed(p *Pipeline, w *workspace.Workspace) {
 	if p.clean {
 		return
@@ -448,7 +446,8 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 	}
 }
 
-// expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the search.
+// expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the
+// search.
 func expect(p *Pipeline, o trial.Order) {
 	end := o.Request.Purpose == bisect.EndGood || o.Request.Purpose == bisect.EndBad
 	if !end || o.Early == nil || !o.Early.Knows(o.Request) || len(p.Config.Recipe.Plan.Build) > 0 {

@@ -10,18 +10,18 @@ import (
 )
 
 // sharedLaunches are launches by what was built. Commits with equal builds share them: a comment or a refactoring
-// that the compiler does not notice need not be launched. They follow from the outcomes alone, in their order, so that a
-// resumed search shares what the first attempt shared.
+// that the compiler does not notice need not be launched. They follow from the outcomes alone, in their order, so
+// that a resumed search shares what the first attempt shared.
 type sharedLaunches map[bisect.Artefact]*firstLaunched
 
-// firstLaunched is the first commit whose build had some result.
+// firstLaunched is the first commit with some build, and its launches.
 type firstLaunched struct {
 	commit   string
 	outcomes []bisect.Outcome // of its launches, in their order
 }
 
-// mayShare reports whether the launches of a candidate can stand for those of another one: the question is how
-// it ends, not how fast.
+// mayShare reports whether the launches of a candidate can stand for those of another one: the question is how it
+// ends and not how fast.
 func mayShare(p trial.Recipe, r bisect.Request, built *bisect.Artefact) bool {
 	return !r.Timing && r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
 }

@@ -13,24 +13,24 @@ import (
 // probably be asked for after it. Trials that will not be asked for any more are cancelled. It serves one goroutine,
 // and the slots one each.
 type Slots struct {
-	Each  []bisect.Sampler                                   // a slot each
-	Alone func(bisect.Request) bool                          // nothing may run beside this trial, which is made in the first slot
+	Each  []bisect.Sampler                                   // one for each slot, from 0
+	Alone func(bisect.Request) bool                          // nothing may run beside it; it gets the first slot
 	Next  func(ctx context.Context, n int) []bisect.Request  // what will be asked for, see [bisect.Foresight.Next]; may be nil
 	Keep  func(bisect.Request, bisect.Outcome) error         // takes in a trial that was made before it was asked for
-	Wait  func(slot int) (over func())                       // the trial in a slot is waited for; may be nil
+	Wait  func(slot int) (over func())                       // the search waits for the trial in a slot; may be nil
 	OnEnd func(slot int)                                     // a slot has nothing to do; may be nil
 	Made  func(slot int, r bisect.Request, o bisect.Outcome) // a trial was made; called while its slot is idle; may be nil
 	Begin func(slot int)                                     // an idle slot is about to begin; may be nil
-	Until time.Time                                          // what runs then is cut off, see [bisect.ErrSpent]; zero: nothing is
-	// Careful is for trials that nobody has said to share nothing. Their outcomes say what ran beside others; what is begun
-	// ahead ends by itself, since a command that is killed may leave something behind; and a proof has only launches of the
-	// same commit beside it.
+	Until time.Time                                          // what runs then ends in [bisect.ErrSpent]; zero: never
+	// Careful is for trials that nobody has said to share nothing. Their outcomes say what ran beside others; what
+	// is begun ahead ends by itself, since a command that is killed may leave something behind; and a proof has
+	// only launches of the same commit beside it.
 	Careful bool
 
-	left    map[int]bool // slots that take no more trials
+	left    map[int]bool // slots that get no more trials
 	running []*running
-	ended   chan *running
-	failed  map[bisect.Request]bool // by the machine's fault, before they were asked for
+	ended   chan *running           // as many as there are slots, so that no trial blocks
+	failed  map[bisect.Request]bool // failed by the machine's fault before they were asked for; not begun ahead again
 	cut     bool                    // a trial that was asked for was cut off
 	lost    int                     // trials that were cancelled
 	wasted  time.Duration           // on these
@@ -54,7 +54,7 @@ func (x *running) stop() {
 	x.cancel()
 }
 
-// Sample makes a trial, or waits for it where it is being made already.
+// Sample makes a trial, or waits for it if it is being made already.
 func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	if s.ended == nil {
 		s.ended, s.failed = make(chan *running, len(s.Each)), map[bisect.Request]bool{}
@@ -93,7 +93,7 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 	}
 }
 
-// fits reports that a trial may run beside those that run.
+// fits reports whether a trial may run beside those that run.
 func (s *Slots) fits(r bisect.Request) bool {
 	return !s.Careful || !slices.ContainsFunc(s.running, func(x *running) bool {
 		return x.Purpose != r.Purpose || r.Purpose != bisect.Searching && x.Candidate != r.Candidate
@@ -121,10 +121,10 @@ func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
 	return 0, false
 }
 
-// Spent reports that a trial was asked for that did not end in time.
+// Spent reports that a trial was cut off at Until although it was asked for.
 func (s *Slots) Spent() bool { return s.cut }
 
-// Lost is how many trials were cancelled, since they would not be asked for any more, and the time that they took.
+// Lost is how many trials were cancelled because they would not be asked for any more, and the time that they took.
 func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
 
 // Stop cancels the trials that were not asked for, or waits for them. Those that have ended by themselves are kept.
@@ -148,7 +148,7 @@ func (s *Slots) find(r bisect.Request) *running {
 	return nil
 }
 
-// named finds the trial of a name, however it was asked for: two of one name are not made at a time.
+// named finds the trial of an id, however it was asked for: two of one id are not made at a time.
 func (s *Slots) named(id bisect.TrialID) *running {
 	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.ID() == id }); i >= 0 {
 		return s.running[i]
@@ -178,7 +178,7 @@ func (s *Slots) yield(r bisect.Request) error {
 	}
 }
 
-// spare gives up a trial, unless it is to end by itself.
+// spare gives up a trial, unless it has to end by itself.
 func (s *Slots) spare(x *running) {
 	if !s.Careful {
 		x.stop()
@@ -277,7 +277,7 @@ func (s *Slots) replace(asked bisect.Request, first []bisect.Request) {
 	}
 }
 
-// next waits for the end of a trial, whose slot is free then.
+// next waits for the end of a trial; its slot is free then.
 func (s *Slots) next() *running {
 	x := <-s.ended
 	x.outcome.Beside = x.beside
@@ -291,8 +291,7 @@ func (s *Slots) next() *running {
 	return x
 }
 
-// keep takes in a trial that was not asked for yet. One that failed by the machine's fault is left until it is
-// asked for.
+// keep takes in a trial that was not asked for yet. One that the machine spoiled is made again when it is.
 func (s *Slots) keep(x *running) error {
 	if x.err == nil {
 		return s.Keep(x.Request, x.outcome)

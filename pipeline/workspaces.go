@@ -10,15 +10,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// workspaces are those that are open, by name.
+// workspaces are the open workspaces of a pipeline, by name.
 type workspaces struct {
 	config *Config // of the pipeline
 	root   *workspace.Root
-	memory *workspace.Root // nil if there is none
+	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
 }
 
-// openMemory makes a root in memory, where it may lie there and fits. Its processes read what lies in the other one.
+// openMemory makes a root in memory, if candidates may lie there and fit. Its processes may read the other root.
 func (ws *workspaces) openMemory(ctx context.Context) {
 	c := ws.config
 	if c.Memory.Dir == "" || len(c.Recipe.Plan.Build) > 0 || len(c.Devices) > 0 || c.Limits.RunMemory > 0 { // what lies there may count as a launch's own
@@ -36,15 +36,15 @@ func (ws *workspaces) openMemory(ctx context.Context) {
 	}
 }
 
-// leaveMemory removes what lies in memory; from now on it lies in the other root.
+// leaveMemory removes what lies in memory. From now on everything lies in the other root.
 func (ws *workspaces) leaveMemory() error {
 	err := errors.Join(ws.drop(inMemory), ws.memory.Close())
 	ws.memory = nil
 	return err
 }
 
-// leaveCrowded leaves memory of which too much was taken. The trial that was made meanwhile is void: it shows nothing of
-// its candidate.
+// leaveCrowded leaves memory if too much of it was taken. The trial that was made meanwhile is void: it shows
+// nothing about its candidate.
 func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
 	if ctx.Err() != nil || !ws.memory.Crowded() {
 		return false, nil
@@ -56,8 +56,8 @@ func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
 	return true, nil
 }
 
-// inMemory is the workspace in memory. Launches whose times are compared are made on the disk, where their files lie when
-// the user runs them.
+// inMemory is the workspace in memory. Launches whose times are compared are made on the disk, where their files
+// lie when the user runs them.
 const inMemory = "memory"
 
 // home is the root in which the workspace of a name lies.
@@ -68,8 +68,8 @@ func (ws *workspaces) home(name string) *workspace.Root {
 	return ws.root
 }
 
-// name gives the ends workspaces of their own, since they are launched again and again, and each side of a
-// confirmation a fresh one.
+// name is that of the workspace for a request. The ends have their own, since they are launched again and again,
+// and each side of a confirmation has a fresh one.
 func (ws *workspaces) name(r bisect.Request) string {
 	switch {
 	case ws.config.single(r) && ws.memory != nil && !r.Timing:
@@ -113,7 +113,7 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	return w, nil
 }
 
-// drop removes a workspace.
+// drop removes a workspace, if it is open.
 func (ws *workspaces) drop(name string) error {
 	w, ok := ws.open[name]
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// NcuPass is a set of metrics to ask ncu for. One metric that a version or a device does not
-// know makes the whole set fail, so there is a smaller set to fall back to.
+// NcuPass is a set of metrics to ask ncu for. A single metric that a version or a device does not know makes the whole
+// set fail, so there is a smaller one to fall back to.
 type NcuPass struct {
 	Name    string
 	Metrics []string
@@ -46,9 +46,9 @@ func stalls() []string {
 	}
 }
 
-// Ncu is the command in front of a program that profiles it. The clocks are left alone, caches are
-// flushed before each launch, and what ncu has to say goes to the file log. Of kernels, given by their
-// function names, only those are profiled; none stands for all.
+// Ncu is the command in front of a program that profiles it. The clocks are left alone, caches are flushed before each
+// launch, and ncu's own messages go to the file log. kernels are function names: only those are profiled, or all if
+// there are none.
 func Ncu(ncu string, pass NcuPass, kernels []string, log string) []string {
 	argv := []string{
 		ncu, "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled", "--log-file", log,
@@ -175,7 +175,8 @@ func (c *ncuColumns) row(row []string, all *launches) {
 	}
 }
 
-// measured brings a value to its base unit: ncu scales units by the size of the value, one launch in us and another in ms.
+// measured brings a value to its base unit: ncu scales units by the size of the value, one launch in us and another in
+// ms.
 func (c *ncuColumns) measured(i int, v float64) Measured {
 	unit := ""
 	if i < len(c.units) {

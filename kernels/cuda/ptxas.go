@@ -59,7 +59,7 @@ func Ptxas(output []byte) []Usage {
 	return all
 }
 
-// ptxas takes in what one line says of the kernel. Shared memory is listed with a static and a driver part.
+// ptxas takes in what one line says about the kernel. Shared memory is listed as a static part and one of the driver.
 func (u *Usage) ptxas(line string) {
 	if m := ptxasFrame().FindStringSubmatch(line); m != nil {
 		u.Stack, u.SpillStores, u.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])

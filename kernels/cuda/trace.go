@@ -162,7 +162,7 @@ func (t *Trace) event(e traceEvent, all *launches) {
 	}
 }
 
-// metrics are what an event says of its kernel; a time that is negative or infinite is none.
+// metrics are what an event says about its kernel. A negative or infinite time does not count.
 func (e traceEvent) metrics() map[string]Measured {
 	out := map[string]Measured{}
 	set := func(name, unit string, v float64) {

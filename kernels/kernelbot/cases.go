@@ -22,8 +22,8 @@ func IsStrictPair(pair string) bool { return strictPair.MatchString(pair) }
 // maxPair bounds one `key: value` of a case, in bytes. It is generous: some values are lists.
 const maxPair = 2000
 
-// caseLines writes cases as the server does in a case file: `key: value; key: value`,
-// in the order of the YAML.
+// caseLines writes cases as the server does in a case file: `key: value; key: value`, one line each, in the order of
+// the YAML.
 func caseLines(cases []yaml.MapSlice) []string {
 	var out []string
 	for _, c := range cases {
@@ -40,8 +40,8 @@ func caseLines(cases []yaml.MapSlice) []string {
 	return out
 }
 
-// dict resolves repeated keys as a Python dict does: the last value, in the place
-// of the first. Keys repeat where a merge key (<<) is overridden.
+// dict resolves repeated keys as a Python dict does: the last value, in the place of the first. The parser lets them
+// pass for this reason (decodeYAML).
 func dict(m yaml.MapSlice) (out yaml.MapSlice) {
 	at := map[string]int{}
 	for _, kv := range m {
@@ -56,9 +56,8 @@ func dict(m yaml.MapSlice) (out yaml.MapSlice) {
 	return out
 }
 
-// unusualPairs counts the pairs that a strict evaluation program rejects, and returns
-// the first. They are counted over all cases because such problems mostly come with
-// an evaluation program that accepts them: one warning is enough.
+// unusualPairs counts the pairs that a strict evaluation program rejects, and returns the first. They are counted over
+// all cases because such problems mostly come with an evaluation program that accepts them: one warning is enough.
 func unusualPairs(lists ...[]string) (n int, first string) {
 	for _, lines := range lists {
 		for _, line := range lines {
@@ -75,7 +74,8 @@ func unusualPairs(lists ...[]string) (n int, first string) {
 	return n, first
 }
 
-// worldSize is the largest number of devices that a case asks for, or 0.
+// worldSize is the largest number of devices that a case asks for; 0 where none does. Absurd numbers (1,024 and more)
+// do not count.
 func worldSize(cases []yaml.MapSlice) (most int) {
 	for _, c := range cases {
 		for _, kv := range dict(c) {
@@ -117,7 +117,8 @@ func pythonStr(v any) string {
 	return fmt.Sprint(v)
 }
 
-// pythonRepr prints a value inside a list or a dict, where Python quotes strings.
+// pythonRepr prints a value inside a list or a dict, where Python quotes strings: in single quotes, unless the text
+// has only those.
 func pythonRepr(v any) string {
 	s, ok := v.(string)
 	if !ok {

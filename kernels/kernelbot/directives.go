@@ -7,15 +7,16 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Directives are the lines `#!POPCORN WORD ...` (Python) or `//!POPCORN WORD ...`
-// (C++) of a submission, read as the client of KernelBot reads them.
+// Directives are the lines `#!POPCORN WORD ...` (Python) or `//!POPCORN WORD ...` (C++) of a submission, read as the
+// client of KernelBot reads them. All texts are printable and bounded.
 type Directives struct {
 	Leaderboard string
 	GPUs        []string
 	Unknown     []string // words that the client does not know and ignores
 }
 
-// ReadDirectives reads the directives in the first 64 KiB of a submission.
+// ReadDirectives reads the directives in the first 64 KiB of a submission. It never fails: what is no directive is
+// passed over.
 func ReadDirectives(source []byte) Directives {
 	var d Directives
 	for raw := range bytes.Lines(source[:min(len(source), maxTask)]) {
@@ -48,8 +49,8 @@ type NamedProblem struct {
 	Leaderboard string `yaml:"name"`
 }
 
-// ParseProblems reads a list of problems, which is a YAML file beside their folders.
-// It returns nil for any other text.
+// ParseProblems reads a list of problems, which is a YAML file beside their folders. It returns nil for any other
+// text, as callers try it on files of which they do not know what they are.
 func ParseProblems(data []byte) []NamedProblem {
 	var list struct {
 		Problems []NamedProblem `yaml:"problems"`

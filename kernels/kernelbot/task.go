@@ -17,7 +17,8 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Task is a problem: the content of its task.yml and of the files that it names.
+// Task is a problem: the content of its task.yml and of the files that it names. A Task without an error from ReadTask
+// is complete: it has exactly one submission, and every file that it compiles or runs is among Files.
 type Task struct {
 	Lang  string // py or cu
 	Files []File // the flat folder in which the problem runs
@@ -47,11 +48,10 @@ type File struct {
 // SubmissionMark is the source of the one file that the user submits.
 const SubmissionMark = "@SUBMISSION@"
 
-// DefaultLimit is the wall-clock limit of the process tree of a stage for which
-// the task sets none.
+// DefaultLimit is the limit, in wall time of the whole process tree, of a stage for which the task sets none.
 const DefaultLimit = 180 * time.Second
 
-// rawTask is the YAML of a task.yml.
+// rawTask is the YAML of a task.yml, as far as it is used. Limits are in seconds.
 type rawTask struct {
 	Lang  string `yaml:"lang"`
 	Files []struct {
@@ -97,8 +97,8 @@ func withHint(err error) error {
 		", config has main (py) or sources (cu); the last of equal keys counts, as on the server")
 }
 
-// ReadTask reads a problem folder, or the task.yml in it, and the files that it
-// names, which may lie outside the folder.
+// ReadTask reads a problem folder, or the task.yml in it, and the files that it names, which may lie outside the
+// folder. Errors name the file, and carry a hint where one can help.
 func ReadTask(name string) (*Task, error) {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		name = filepath.Join(name, "task.yml")
@@ -117,8 +117,8 @@ func ReadTask(name string) (*Task, error) {
 	return task, nil
 }
 
-// ParseTask reads the text of a task.yml. It does not load the files: their Text is
-// empty and their Source set.
+// ParseTask reads the text of a task.yml. It does not load the files: their Text is empty and their Source set. With
+// an error the task may be incomplete.
 func ParseTask(data []byte) (*Task, error) {
 	if len(data) > maxTask {
 		return nil, fmt.Errorf("%d bytes: too large for a task.yml (at most %d)", len(data), maxTask)
@@ -147,7 +147,7 @@ func ParseTask(data []byte) (*Task, error) {
 	return t, t.check()
 }
 
-// limit turns the seconds of a task.yml into a limit; DefaultLimit where there are none.
+// limit turns the seconds of a task.yml into a limit of at most a week; DefaultLimit where there are none.
 func limit(seconds float64) time.Duration {
 	const most = 7 * 24 * 3600
 	if !(seconds > 0) {
@@ -156,6 +156,7 @@ func limit(seconds float64) time.Duration {
 	return time.Duration(min(seconds, most) * float64(time.Second))
 }
 
+// define is a macro as nvcc takes it behind -D.
 func define(d yaml.MapItem) string {
 	if d.Value == nil {
 		return fmt.Sprint(d.Key)
@@ -184,7 +185,7 @@ func (t *Task) warnings(data []byte, raw rawTask) (out []string) {
 	return out
 }
 
-// check is strict about everything that decides how the problem runs.
+// check is strict about everything that decides how the problem runs; what does not is warned of (warnings).
 func (t *Task) check() error {
 	var submissions int
 	for _, f := range t.Files {

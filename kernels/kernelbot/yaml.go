@@ -21,9 +21,9 @@ var errYAML = errors.New("invalid YAML")
 
 const maxNested = 100 // depth of collections
 
-// decodeYAML reads untrusted YAML as PyYAML does: the last of equal keys counts. Aliases, which make a short file huge or
-// endless, are refused: no problem of KernelBot has any. Mappings inside values keep their order. A panic of the parser
-// becomes an error.
+// decodeYAML reads untrusted YAML as PyYAML does: the last of equal keys counts. Aliases, which make a short file huge
+// or endless, are refused; no problem of KernelBot has any. Mappings inside values keep their order. Only the first
+// document counts, and an empty one leaves v as it is. A panic of the parser becomes an error.
 func decodeYAML(data []byte, v any) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -56,13 +56,14 @@ func decodeYAML(data []byte, v any) (err error) {
 	return nil
 }
 
-// oldScalars replaces the plain words that PyYAML, which reads YAML 1.1, takes for another type than this parser, which
-// reads YAML 1.2: "on" is true, and "1.0e5", whose exponent has no sign, is text. What no case holds is left as it is:
-// numbers to the base of 60 and of 8, and infinity with a sign.
+// oldScalars replaces the plain words that PyYAML, which reads YAML 1.1, takes for another type than this parser,
+// which reads YAML 1.2: "on" is true, and "1.0e5", whose exponent has no sign, is text. It leaves alone what no case
+// holds: numbers to the base of 60 or 8, and infinity with a sign.
 type oldScalars struct {
 	aliases bool // there are some, or merge keys
 }
 
+// oldFloat matches what YAML 1.1 takes for a floating-point number.
 var oldFloat = regexp.MustCompile(`^([-+]?[0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9][0-9_]*([eE][-+][0-9]+)?)$`)
 
 // Visit implements ast.Visitor.

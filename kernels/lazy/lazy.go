@@ -1,5 +1,5 @@
-// Package lazy compiles regular expressions when they are first used: a hundred of them would be half of what the program
-// does before main.
+// Package lazy compiles regular expressions when they are first used: a hundred of them would be half of what the
+// program does before main.
 package lazy
 
 import (

@@ -6,7 +6,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Instructions is the source that only some machines have.
+// Instructions is the one source that not every machine has.
 const Instructions = "instructions"
 
 // Used is what the kernel counted in all processes of a launch.
@@ -29,10 +29,11 @@ func readCPU(x Input) (Results, error) {
 }
 
 // leastCounted is the share of the time for which instructions must have been counted. What is missing is added in
-// proportion, and may be wrong by as much: that is to be less than what a search looks for.
+// proportion, and may be wrong by as much; that has to be less than the change a search looks for.
 const leastCounted = 0.999
 
-// readInstructions scales what was counted to the whole time, as perf stat does, and says so where that is too much of a guess.
+// readInstructions scales what was counted to the whole time, as perf stat does. Where that would be too much of a
+// guess the numbers are unfit for comparison.
 func readInstructions(x Input) (r Results, err error) {
 	u := x.Used
 	if !(u.Counted > 0) || u.Counted < leastCounted*u.Enabled {

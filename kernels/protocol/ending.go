@@ -50,7 +50,7 @@ func (p *Popcorn) Ending(exit int, output []byte) (bisect.Class, string) {
 	return bisect.Crash, "it ended without sending a check"
 }
 
-// skipReason says what an exit code means that is about the task.
+// skipReason explains an exit code that blames the task.
 func skipReason(exit int) string {
 	switch exit {
 	case exitPipe:
@@ -61,7 +61,7 @@ func skipReason(exit int) string {
 	return "exit 2: the evaluation program does not support this mode"
 }
 
-// wrongReason is what the program said of the result, else what its exit code says.
+// wrongReason is what the program said about the result, or else what its exit code says.
 func (p *Popcorn) wrongReason(exit int) string {
 	if why := p.failure(); why != "" {
 		return why

@@ -145,7 +145,7 @@ func isFault(i int, lines []string) bool {
 	return t.near == nil || t.near().MatchString(strings.Join(lines, ""))
 }
 
-// Missing is what a program asked for and this machine does not have, by the words of its output.
+// Missing is what a program asked for and this machine does not have, going by its output.
 type Missing struct {
 	Module bool   // of Python; else it is a program
 	Name   string // "nvcc", "triton.language"
@@ -186,8 +186,8 @@ var (
 	pythonM   = lazy.Pattern(`(?m)^\S*python[\d.]*: (?:No module named|Error while finding module) .*$`)
 )
 
-// FindMissing reads from the output of a program that failed with an exit code what was missing. A name that is
-// only mentioned on the way, as by a script that tries several compilers, does not count.
+// FindMissing reads from the output of a program that failed with an exit code what was missing. A name that is only
+// mentioned on the way does not count, as when a script tries several compilers.
 func FindMissing(exit int, output []byte) (m Missing, ok bool) {
 	found := func(module bool, line []byte, name ...[]byte) (Missing, bool) {
 		return Missing{module, string(bytes.Join(name, nil)), Plain(string(line), MaxWhy)}, true

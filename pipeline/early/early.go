@@ -1,10 +1,12 @@
-// Package early starts the interpreters of Python programs before their turn: what the processes of the ends of a search
-// have imported from outside the repository is imported beside the launches before, where no times are taken, and the
-// program begins at its turn, in a fresh process as ever. The other way round, a process that has said all tears down beside
-// the next one, until times are taken again.
+// Package early starts the interpreters of Python programs before their turn. What the processes of a search's ends
+// have imported from outside of the repository is imported while earlier launches run, in stretches whose times do
+// not count; the program itself begins at its turn, in a fresh process as ever. At the other end of a launch, a
+// process that has sent its last line may tear down beside the next one, until times are taken again. A [Pool] does
+// both; a [Waiter] is one process that waits.
 //
-// A process is bound to a workspace, where it finds its caches, and what is imported must mean the same in the candidate.
-// Which launches suit, and what one shows that does not end well, is package trial's business.
+// A process is bound to a workspace, where it finds its caches, and the imported modules must be the ones that the
+// candidate would import. Package trial decides which launches suit, and whether a failure is repeated without any
+// of this: this package must not judge a launch.
 package early
 
 import (
@@ -27,41 +29,45 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Pool is the processes that wait. It serves one goroutine, and [Pool.Fill] may run beside it; a nil one has none.
+// Pool is the processes that wait. It serves one goroutine, beside which [Pool.Fill] may run. A nil Pool has no
+// processes, and its methods for freezing and ending them do nothing. Close ends every process that Fill started
+// and Take did not hand out.
 type Pool struct {
 	ctx context.Context
-	dir string // for the module and the lists
+	dir string // for the Python module and its lists; the pool's own
 
 	modules  []string                  // in the order of their import; empty: nothing is started early yet
 	learnt   map[bisect.Purpose]bool   // ends whose modules these are
-	patience time.Duration             // that importing them may take
-	outside  map[string]bool           // packages and modules that are imported
-	same     map[string]bool           // paths of the ends that are named like these, and are not what is imported
-	fits     map[bisect.Candidate]bool // those looked at: whether they have no other such paths
+	patience time.Duration             // longest that importing them may take
+	outside  map[string]bool           // top-level packages and modules that are imported
+	same     map[string]bool           // paths in the ends with such names that the imports did not pick
+	fits     map[bisect.Candidate]bool // whether a candidate has no other such paths; see Means
 
 	mu      sync.Mutex                    // of what follows
-	doubts  map[*workspace.Workspace]bool // in which nothing is started early any more
+	doubts  map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
 	waiting []*Waiter                     // oldest first
-	started int
-	frozen  bool
+	started int                           // processes so far, which numbers their files
+	frozen  bool                          // those that start now are frozen at once
 	closed  bool
 	leaving []leaver
-	stays   bool // every process is awaited
+	stays   bool // no process tears down beside the next one any more
 }
 
-// Waiter is a process that was started early and waits for its turn.
+// Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes
+// it.
 type Waiter struct {
 	w     *workspace.Workspace
 	spec  proc.Spec
 	held  *proc.Held
-	file  string // which it makes when it has imported all
+	file  string // made by the process when it has imported everything
 	began time.Time
 }
 
+// Each waiting process holds the memory of an interpreter and its modules.
 const (
-	each  = 2   // processes that wait in a workspace
+	each  = 2   // processes that wait in one workspace
 	most  = 6   // and in all of them
-	least = 200 // modules below which an import is over so soon that nothing is gained
+	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
 )
 
 // New prepares for early starts until ctx is done; dir is for files of its own.
@@ -72,23 +78,27 @@ func New(ctx context.Context, dir string) *Pool {
 	}
 }
 
-// Wants reports whether a process of a request should run by [Pool.Learn]: the first of each end.
+// Wants reports whether a process of a request should run by [Pool.Learn]: the first one of each end, the good end
+// first.
 func (p *Pool) Wants(r bisect.Request) bool {
 	return !p.learnt[r.Purpose] && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad && len(p.modules) > 0)
 }
 
-// Knows reports that it is known what both ends import, or, while the bad end is launched for the first time, the good one.
+// Knows reports whether it is known what both ends import or, while the bad end is launched for the first time,
+// what the good end does.
 func (p *Pool) Knows(r bisect.Request) bool {
 	return len(p.learnt) == 2 || p.learnt[bisect.EndGood] && r.Purpose == bisect.EndBad && r.Nth == 0
 }
 
-// Learn runs a process of an end that tells what it has imported, where it ends well.
+// Learn runs a process of an end that reports what it has imported. The list counts only if the process ends well
+// and is long enough to be worth it. Processes that wait are dropped if they lack a module. The result and the
+// error are those of the run; if the list cannot be used, nothing is started early.
 func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
 	}
 	told, list := spec, filepath.Join(p.dir, "imported")
-	_ = os.Remove(list) // of a process that did not end well
+	_ = os.Remove(list) // left by a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
 	res, err := w.Run(ctx, told)
 	text, no := os.ReadFile(list)
@@ -125,7 +135,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 // list is the file of the modules to import, a line each.
 func (p *Pool) list() string { return filepath.Join(p.dir, "modules") }
 
-// write writes the list, which processes may be reading.
+// write replaces the list as a whole, since processes may be reading it.
 func (p *Pool) write() error {
 	return renameio.WriteFile(p.list(), []byte(strings.Join(p.modules, "\n")+"\n"), 0o666)
 }
@@ -141,8 +151,8 @@ func named(w *workspace.Workspace, modules map[string]bool) (out []string) {
 	return out
 }
 
-// Means reports whether what is imported, if that is known, means the same in a candidate: it has nothing of these names
-// that the ends do not have.
+// Means reports whether the imported modules are known and would be the same ones in a candidate: it has no file or
+// folder of their names that the ends do not have. The candidate lies in w.
 func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
 	if len(p.modules) == 0 {
 		return false
@@ -155,7 +165,8 @@ func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
 	return fits
 }
 
-// Doubt takes in that only a launch which was started early failed: in its workspace nothing is started early from now on.
+// Doubt notes that a launch failed only when it was started early: nothing is started early in its workspace from
+// now on.
 func (p *Pool) Doubt(w *workspace.Workspace) {
 	p.mu.Lock()
 	p.doubts[w] = true
@@ -166,7 +177,7 @@ func (p *Pool) Doubt(w *workspace.Workspace) {
 	}
 }
 
-// Drop ends all that wait.
+// Drop ends all processes that wait. It does not wait for their end.
 func (p *Pool) Drop() {
 	if p == nil {
 		return
@@ -176,15 +187,17 @@ func (p *Pool) Drop() {
 	}
 }
 
+// anyone matches every process.
 func anyone(*Waiter) bool { return true }
 
-// own are the variables that tell one launch from another; all others are the same in a process that waits.
+// own reports a variable that tells one launch from another. All others must be equal in a process that waits.
 func own(v string) bool {
 	return strings.HasPrefix(v, "KBISECT_COMMIT=") || strings.HasPrefix(v, "KBISECT_PURPOSE=")
 }
 
-// Take is a process that waits for a launch, or nil. One that still imports is waited for as long as the import may take,
-// which a process that began now would take as well. Those that were started for another launch are ended.
+// Take removes and returns a process that waits for such a launch, or nil. One that is still importing is waited
+// for as long as an import may take, since a process that started now would take as long. Processes that were
+// started for another kind of launch are ended.
 func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec) *Waiter {
 	common := func(env []string) []string { return slices.DeleteFunc(slices.Clone(env), own) }
 	for {
@@ -205,12 +218,13 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 	}
 }
 
-// Run lets the program begin and returns as [proc.Run] does; ok is false where the process has ended before its turn.
+// Run lets the program begin and returns as [proc.Run] does; ok is false if the process ended before its turn, and
+// then the launch has to be made in a new one.
 func (x *Waiter) Run(ctx context.Context, spec proc.Spec) (res proc.Result, ok bool, err error) {
 	return x.held.Run(ctx, spec, kernels.EarlyWord(x.spec.Env, spec.Env))
 }
 
-// ready waits until all is imported; false where that does not come to an end in time.
+// ready waits until everything is imported; false if that takes longer than patience, or the process or ctx ends.
 func (x *Waiter) ready(ctx context.Context, patience time.Duration) bool {
 	for {
 		if _, importing := os.Stat(x.file); importing == nil {
@@ -223,7 +237,7 @@ func (x *Waiter) ready(ctx context.Context, patience time.Duration) bool {
 	}
 }
 
-// remove takes out the oldest that is matched, nil where there is none.
+// remove takes the oldest process that matches out of the pool; nil if there is none.
 func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +250,9 @@ func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
 	return x
 }
 
-// Fill starts processes for the launches that follow in a workspace, as long as a tenth of the memory stays free.
+// Fill starts processes for the launches that follow in a workspace, as long as a tenth of the memory and 1 GiB stay
+// free; so many import at a time that one processor is left. It never waits for an import, and gives up silently:
+// nothing rests on it.
 func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,7 +295,7 @@ func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
 	}
 }
 
-// Freeze brings all that wait to a halt while times are taken, or lets them go on.
+// Freeze stops all that wait while times are taken, or lets them go on.
 func (p *Pool) Freeze(on bool) {
 	if p == nil {
 		return
@@ -292,7 +308,7 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all that wait, and waits for those that have said all.
+// Close ends all processes that wait, and waits for those that still tear down.
 func (p *Pool) Close() {
 	if p == nil {
 		return

@@ -90,7 +90,7 @@ func openWith(lib nvml.Interface, selector string) (reader, error) {
 		index = -1
 		dev, r = lib.DeviceGetHandleByUUID(selector)
 	default:
-		return nil, fmt.Errorf("open device %q: %w\nhint: name a device by its index, as \"0\", or by its UUID, as \"GPU-…\"", selector, errNoDevice)
+		return nil, fmt.Errorf("open device %q: %w\nhint: name a device by its index, such as \"0\", or by its UUID, such as \"GPU-…\"", selector, errNoDevice)
 	}
 	if r == nvml.ERROR_INVALID_ARGUMENT || r == nvml.ERROR_NOT_FOUND {
 		return nil, fmt.Errorf("open device %q: %w\nhint: kbisect doctor lists the devices of this machine", selector, errNoDevice)

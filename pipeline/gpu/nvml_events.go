@@ -3,6 +3,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -35,9 +36,10 @@ func (d *device) follow(put func(Event), ended func(string)) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{dev: d, set: set, put: put, ended: ended, done: make(chan struct{})}
-	go f.run()
-	return f.stop, nil
+	f := &follower{dev: d, set: set, put: put, ended: ended}
+	ctx, stop := context.WithCancel(context.Background())
+	go f.run(ctx)
+	return stop, nil
 }
 
 // register makes the set of events; the caller frees it.
@@ -75,35 +77,17 @@ type follower struct {
 	set   nvml.EventSet
 	put   func(Event)
 	ended func(why string)
-	done  chan struct{}
 }
 
-// stop may be called more than once, by one caller at a time.
-func (f *follower) stop() {
-	if !f.stopped() {
-		close(f.done)
-	}
-}
-
-// stopped reports whether stop was called; the goroutine looks between two waits.
-func (f *follower) stopped() bool {
-	select {
-	case <-f.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// run waits for events until it is stopped, in short waits: a wait of the driver cannot be interrupted. Errors that
-// pass are tried again; a device that is lost has no more to tell.
-func (f *follower) run() {
+// run waits for events until ctx is done, in short waits: a wait of the driver cannot be interrupted. Errors that pass
+// are tried again; a device that is lost has no more to tell.
+func (f *follower) run(ctx context.Context) {
 	defer f.set.Free()
-	for failures := 0; !f.stopped(); {
+	for failures := 0; ctx.Err() == nil; {
 		began := time.Now()
 		data, r := f.set.Wait(uint32(eventWait.Milliseconds()))
 		switch {
-		case f.stopped():
+		case ctx.Err() != nil:
 			return
 		case r == nvml.SUCCESS:
 			failures = 0
@@ -121,15 +105,10 @@ func (f *follower) run() {
 				return
 			}
 		}
-		f.rest(eventWait/2 - time.Since(began)) // a driver that does not wait must not make us spin
-	}
-}
-
-// rest waits, but no longer than until stop.
-func (f *follower) rest(d time.Duration) {
-	select {
-	case <-f.done:
-	case <-time.After(d):
+		select { // a driver that does not wait must not make us spin
+		case <-ctx.Done():
+		case <-time.After(eventWait/2 - time.Since(began)):
+		}
 	}
 }
 

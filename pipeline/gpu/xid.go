@@ -67,7 +67,7 @@ var programXids = map[uint64]string{
 	11:  "the program sent commands that the device cannot read",
 	13:  "the program caused an exception on the device (out of bounds, illegal instruction)",
 	31:  "the program touched memory that is not its own",
-	43:  "the program's work was stopped after an error of its own",
+	43:  "the program's work was stopped after an error in it",
 	45:  "the program's work was cleaned up after it was killed or failed",
 	68:  "the program caused an exception of the video decoder",
 	109: "the program's work did not yield the device in time",

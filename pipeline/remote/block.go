@@ -13,17 +13,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Block is how candidates are built and run, the same for all blocks of a session. See [trial.Recipe] and
-// [pipeline.Config], of which it has what is data.
+// Block says how candidates are built and run. It is the same for every block of a session and holds the fields of
+// [trial.Recipe] and [pipeline.Config] that are plain data; open handles (repository, cache, devices) are made anew
+// on the other side, by Spec.pipeline. A field that is added to those types and not here is lost on the way.
 type Block struct {
 	Plan         kernels.Plan
 	Flags        []kernels.Flag
 	Paths        []string
 	SampleMetric string
-	Patterns     [][3]string // metric, unit, expression
+	Patterns     [][3]string // metric, unit, expression; compiled patterns do not survive JSON
 	Sources      []trial.Source
-	Env          []string // besides that of the job
-	OwnScripts   bool     // scripts that a candidate lacks come from the work tree, where jobs see it
+	Env          []string // NAME=value, appended to the environment of the job
+	OwnScripts   bool     // scripts that a candidate lacks come from the user's work tree, if jobs can see it
 	Probe        trial.Probe
 	Learn        bool
 	WholeTimed   bool
@@ -34,55 +35,61 @@ type Block struct {
 	Sandbox      *proc.Sandbox
 }
 
-// Spec is one block: a request, with the launch on the same device that its times are relative to.
+// Spec is one block: a request and, if times matter, the launch that they are relative to, made on the same device
+// just before. Paths are absolute in a shared folder and relative to the unpacked inputs of a job that shares
+// nothing.
 type Spec struct {
-	Version, Digest string // of the kbisect that asks
+	Version, Digest string // of the kbisect that asks; a worker with another digest refuses the block
 	Session         string
 	Repo, Cache     string
-	Made            string // file of a commit that exists in memory alone, or ""
+	Made            string // file that describes the request's commit if it exists in memory only (hunks), or ""
 	Logs            string
-	Device          bool // one was asked of the scheduler
+	Device          bool // the scheduler was asked for a device: a job without one is the machine's fault
 	Clean           bool // every build is a clean one
 	Block           Block
 	Learnt          []Learnt
-	Keys            map[string]string // in the cache, of builds that were jobs of their own, by candidate
-	Anew            bool              // those were clean ones
-	Reference       *bisect.Request   // launched first; nil: no time matters
+	Keys            map[string]string // cache keys of builds that were jobs of their own, by Candidate.String()
+	Anew            bool              // those builds were clean; part of the block's name
+	Reference       *bisect.Request   // launched first; nil if no time matters
 	Request         bisect.Request
-	Check           bool // nothing is launched: the block shows that blocks run
+	Check           bool // launch nothing: the block only shows that blocks run, see [Cluster.Check]
 }
 
-// Learnt is what a launch of the good end has shown, but for its times, which are another device's.
+// Learnt is what a launch of the good end has shown, without its times: those belong to another device.
 type Learnt struct {
 	Request bisect.Request
 	Outcome bisect.Outcome
 }
 
-// learnt is the part of a good launch that counts on any device.
+// learnt keeps the part of a good launch that holds on any device: how it ended and what it speaks.
 func learnt(r bisect.Request, o bisect.Outcome) Learnt {
 	return Learnt{r, bisect.Outcome{Class: o.Class, Speaks: o.Speaks, Shape: o.Shape, Supposed: o.Supposed}}
 }
 
-// Result is what a block came to. It is the truth, whatever the scheduler says of the job.
+// Result is what a block came to: an outcome, or Infra or Refused in its place; all are empty for a check. A result
+// counts whatever the scheduler says of the job: schedulers report a job as failed or lost after it has written
+// one.
 type Result struct {
 	Node, Job string
-	Devices   []string // UUIDs, or what the scheduler calls them
-	Reference *bisect.Outcome
+	Devices   []string        // UUIDs; before devices are opened, what CUDA_VISIBLE_DEVICES says
+	Reference *bisect.Outcome // nil if the block has no reference
 	Outcome   bisect.Outcome
-	Keys      map[string]string // in the cache, of what was built, by candidate
-	Infra     string            // the machine's fault, instead of an outcome
-	Refused   string            // what the user can correct, likewise
+	Keys      map[string]string // cache keys of what was built, by Candidate.String()
+	Infra     string            // the machine's fault, instead of an outcome: the block is tried elsewhere
+	Refused   string            // the user's mistake, instead of an outcome: the search stops
 }
 
-// name names a block by what is asked for, so that a resumed search finds the jobs of the one before.
+// name identifies a block by what it asks for and not by when, so that a resumed search finds the results and the
+// running jobs of the interrupted one.
 func (s Spec) name() string {
 	data, _ := json.Marshal([]any{s.Request, s.Reference, s.Clean, s.Anew}) // plain data
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:10])
 }
 
-// fence is how long a job may take: what its limits allow, and some minutes for what has none. The limits hold to the second
-// inside; the scheduler's is there for a node that does not answer any more.
+// fence is the time limit to ask of the scheduler: the sum of the block's own limits, and five minutes for exports
+// and start-up, which have none. The worker keeps the block's limits to the second; the fence is there for a node
+// that has stopped answering.
 func (s Spec) fence() time.Duration {
 	const besides = 5 * time.Minute
 	launches := 1

@@ -6,14 +6,19 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// build is a candidate, and whether what it is built from is made anew.
+// build identifies a build job: a clean build of a candidate is another job than an incremental one.
 type build struct {
 	candidate bisect.Candidate
 	clean     bool
 }
 
-// buildApart has what a block launches built by jobs of their own, and tells the block where to find it. The outcome is that
-// of the request's candidate.
+// buildApart has the candidates of a block built by jobs of their own, which ask for no device, and notes their
+// cache keys in s. The compilers may be missing where the devices are, and an expensive device should not wait for
+// them.
+//
+// The channel of each build is a lock with a queue that ctx can leave: of several blocks that need the same build
+// one makes it, and the others find its key afterwards. The outcome is that of the request's candidate. A reference
+// that cannot be built is not reported here; its launch will say so.
 func buildApart(ctx context.Context, c *Cluster, s *Spec, doing func(string)) (o bisect.Outcome, err error) {
 	keys, requests := map[string]string{}, []bisect.Request{s.Request}
 	if s.Reference != nil && s.Reference.Candidate != s.Request.Candidate {
@@ -42,7 +47,7 @@ func buildApart(ctx context.Context, c *Cluster, s *Spec, doing func(string)) (o
 			return o, err
 		}
 	}
-	// What is launched was built anew, and launches take it as it is.
+	// The builds are fresh now, so the launches take them from the cache instead of building clean again.
 	if s.Anew = s.Clean || s.Request.Clean; s.Reference != nil {
 		reference := *s.Reference
 		reference.Clean, s.Reference = false, &reference
@@ -51,7 +56,8 @@ func buildApart(ctx context.Context, c *Cluster, s *Spec, doing func(string)) (o
 	return o, nil
 }
 
-// buildOnce builds a candidate in a job, unless another block has had it built.
+// buildOnce builds a candidate in a job, unless another block has had it built. Only successes are remembered: a
+// failed build is asked for again, as a failed trial would be.
 func buildOnce(ctx context.Context, c *Cluster, s Spec, r bisect.Request, which build, doing func(string)) (key string, o bisect.Outcome, err error) {
 	c.mu.Lock()
 	key = c.keys[which]

@@ -1,19 +1,21 @@
-// Package remote makes trials elsewhere. A [Cluster] is a [bisect.Sampler] over an [executor.Executor]: Slurm, Kubernetes, or three
-// commands of the user's. To the search it looks like slots.
+// Package remote makes trials on other machines. Each slot of a [Cluster] is a [bisect.Sampler] over an
+// [executor.Executor]: Slurm, Kubernetes, or three commands that the user gives. The search sees slots, as it does on
+// one machine, and must not learn of jobs or nodes; this package must not know of beliefs, verdicts or the store.
 //
 //	Sample    writes a block, submits it as a job, waits for its result, decides whose fault a failure is    cluster.go
 //	Spec      a block as data: one request, and the launch on the same device that its times are relative to block.go
 //	Keys      builds that are jobs of their own, by their place in the cache                               builds.go
+//	Wait      submits a job and polls or watches until it has a result                                       wait.go
 //	Work      the other side: runs the block by package pipeline, and writes the result beside it            worker.go
 //	Executor  four verbs of a scheduler: submit, states, cancel, version                            package executor
 //
-// Both sides see one folder (folder.go), in which sources, builds and the program itself lie by their content, and a job has
-// a folder of its own; or they share nothing, and a job has all that it needs in it (stream.go). A job's result is the
-// truth; what the scheduler says of the job is only a hint. The limits of phases hold inside of the job, to the second; the
-// scheduler's own limit is the outer fence.
+// Either both sides see one folder (folder.go), in which sources, builds and the program itself are stored by their
+// content and each job has a folder of its own; or they share nothing, and a job carries all that it needs
+// (stream.go). A job's result is the truth; what the scheduler says of the job is only a hint. The worker inside the
+// job keeps the limits of phases, to the second; the scheduler's own limit is the outer fence.
 //
-// Times are never compared across devices. A block whose times matter launches its reference first, on the same device, and
-// what counts is the ratio ([bisect.Relative]).
+// Times are never compared across devices. A block whose times matter launches its reference first, on the same
+// device, and what counts is the ratio ([bisect.Relative]).
 package remote
 
 import (
@@ -37,62 +39,68 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Config is what a cluster is opened with.
+// Config is what a cluster is opened with. Repo may be nil where nothing is launched, see [Cluster.Check].
 type Config struct {
 	Settings executor.Settings
 	Session  string
 	Version  string // of this kbisect
 	Block    Block
 	Repo     *source.Repo
-	Commits  []string                // that jobs must see, whether references lead to them or not
-	Folder   string                  // for Shared where the settings name none
+	Commits  []string                // 40 hex digits each; jobs must see them even if no reference leads to them
+	Folder   string                  // used as the shared folder if the settings name none
 	Logs     string                  // folder for the logs of launches, kept
-	Say      func(string)            // takes what is waited for
-	OnPhase  func(pipeline.Activity) // takes what the slots do; called from several goroutines
+	Say      func(string)            // is told what the session waits for, and when it no longer does
+	OnPhase  func(pipeline.Activity) // progress of the slots; called from several goroutines
 }
 
-// Cluster makes trials as jobs. It may be used by several goroutines.
+// Cluster makes trials as jobs. It may be used by several goroutines: each Sample waits for its own job, and
+// whoever comes first asks the scheduler for all. No goroutine outlives a call, except those of the executor.
 type Cluster struct {
 	config   Config
 	executor executor.Executor
 	shared   shared
-	dir      string // of the session
-	base     string // file of its [Base]
-	name     string // common to its jobs
-	spec     Spec   // what all blocks have in common
-	program  string
+	dir      string        // of the session, in the shared folder
+	base     string        // file of its [Base]
+	name     string        // common to its jobs
+	spec     Spec          // what all blocks have in common; copied for each
+	program  string        // path of kbisect as jobs see it; "" where the image has it
 	grace    time.Duration // for a result to be seen here after its job has ended, or a job to be seen by the scheduler
 
-	asking sync.Mutex // held by who asks the scheduler
+	asking sync.Mutex // held during a query, and only ever taken with TryLock; see stateOf
 
-	mu       sync.Mutex // guards the rest
-	good     *bisect.Request
-	learnt   []Learnt
-	clean    bool
-	timed    bool                 // times were taken, by an earlier attempt perhaps
-	live     map[string]time.Time // jobs that were submitted, by id
-	states   map[string]executor.Report
-	builds   map[build]chan struct{} // that are jobs of their own: held by who makes one
-	keys     map[build]string        // in the cache, of those that were made
-	asked    time.Time               // when the last answer was asked for
-	newest   time.Time               // when the last job was submitted
-	idle     bool                    // all jobs waited then
-	waited   time.Duration           // that they did
-	until    time.Time               // see Until
-	faults   map[string]int          // of the machine, by node
+	mu       sync.Mutex                 // guards the rest
+	good     *bisect.Request            // the first launch of the good end that ended well; nil until then
+	learnt   []Learnt                   // at most mostLearnt
+	clean    bool                       // see Clean
+	timed    bool                       // times were taken, perhaps by an earlier attempt
+	live     map[string]time.Time       // jobs under way, by scheduler id: when each was submitted
+	states   map[string]executor.Report // the scheduler's last answer, by id
+	builds   map[build]chan struct{}    // locks of capacity 1: held by the goroutine that makes the build
+	keys     map[build]string           // cache keys of the builds that succeeded
+	asked    time.Time                  // when the last query was answered, or failed
+	newest   time.Time                  // when the last job was submitted
+	idle     bool                       // at that query every job waited in the queue
+	waited   time.Duration              // total time during which every job waited; not charged to the budget
+	until    time.Time                  // end of the budget, zero if there is none; see Until
+	faults   map[string]int             // infrastructure faults so far, by node
 	warnings []string
-	said     string
+	said     string // what Say was told last
 }
 
+// Several independent faults can hit one block (a job cancelled by someone else, a controller that restarts without
+// it, a node that dies), so tries is generous: nodes that fail are left out after nodeFaults anyway. A fence that
+// is reached twice, with twice the time on the second try, is the candidate's doing and not a slow node's.
 const (
-	tries       = 8 // of a block that the machine spoils, and then the search stops
-	fencedTries = 2 // tries of one that the scheduler ends for its time or memory, and then it is the candidate's fault
-	nodeFaults  = 2 // of a node, which is left out from then on
-	mostLearnt  = 16
-	resultGrace = 15 * time.Second
+	tries       = 8                // jobs that the machine may spoil before the search stops with an InfraError
+	fencedTries = 2                // jobs ended by the scheduler before the candidate is blamed
+	nodeFaults  = 2                // faults of a node before all blocks of the session avoid it
+	mostLearnt  = 16               // launches of the good end that each spec carries
+	resultGrace = 15 * time.Second // for a shared file system to show a file that another machine wrote
 )
 
-// Open prepares the shared folder. It starts nothing.
+// Open prepares the shared folder: it copies this program there and, if jobs cannot see the repository, mirrors it.
+// It submits nothing. Settings that cannot work are an [*executor.RefusedError], which the user can correct; a
+// folder that cannot be written is a [*bisect.InfraError].
 func Open(ctx context.Context, c Config) (*Cluster, error) {
 	name := "kbisect-" + c.Session
 	scheduler, err := executor.New(c.Settings, name)
@@ -134,8 +142,9 @@ func Open(ctx context.Context, c Config) (*Cluster, error) {
 	return x, nil
 }
 
-// Close cancels what still waits or runs, of this session and of no other. The folder of the session goes with it, unless
-// the session was interrupted: a resumed one finds the results there.
+// Close cancels the jobs of this session that still wait or run; other sessions' jobs are left alone. It then
+// removes the folder of the session, unless ctx is done: an interrupted session finds its results there when it is
+// resumed. Jobs must be cancelled first, since one that still runs would write its folder anew.
 func (c *Cluster) Close(ctx context.Context) error {
 	err := c.executor.Cancel(ctx, c.name)
 	if ctx.Err() == nil {
@@ -147,27 +156,28 @@ func (c *Cluster) Close(ctx context.Context) error {
 	return nil
 }
 
-// Version names the scheduler, which has answered then.
+// Version names the scheduler and, by getting an answer, shows that it can be reached.
 func (c *Cluster) Version(ctx context.Context) (string, error) { return c.executor.Version(ctx) }
 
 // Folder is the folder that both sides see.
 func (c *Cluster) Folder() string { return c.shared.dir }
 
-// Warnings are about the whole session: nodes that were left out, and what times are relative to.
+// Warnings are about the whole session: which nodes were left out, and what its times are relative to.
 func (c *Cluster) Warnings() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.warnings)
 }
 
-// Clean makes every build from now on a clean one.
+// Clean makes every build from now on a clean one, for a proof that must not rest on incremental builds.
 func (c *Cluster) Clean() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clean = true
 }
 
-// Learn takes in a launch that was made, now or by an earlier attempt.
+// Learn takes in a launch, made now or replayed from the ledger of an earlier attempt. Good launches of the good
+// end teach later blocks what a run speaks; the first of them becomes the reference.
 func (c *Cluster) Learn(r bisect.Request, o bisect.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +190,7 @@ func (c *Cluster) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// Slot is a sampler that reports what it does as that of a slot.
+// Slot returns a sampler whose progress is reported as that of slot n, counted from 0. Slots share everything else.
 func (c *Cluster) Slot(n int) bisect.Sampler {
 	return bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 		return c.sample(ctx, r, func(where string) { c.config.OnPhase(pipeline.Activity{Request: r, Doing: where, Slot: n}) })
@@ -206,14 +216,20 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 	return o, err
 }
 
-// run makes jobs of a block until one has a result, or until nobody can. keys are those of what was built.
+// run submits a block as one job after another until one has a result, or until no further try can help. keys are
+// the cache keys of what was built, by Candidate.String().
+//
+// How a job ended decides what happens next. A result with an outcome ends the loop; one that names the machine as
+// its fault counts against the node, and the block goes elsewhere. Without a result, a job that reached the
+// scheduler's own limits is tried once more with twice the time; anything else counts as a fault of the machine. A
+// scheduler that refuses a job because all suitable nodes are excluded gets it without exclusions from then on.
 func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bisect.Outcome, keys map[string]string, err error) {
 	r := spec.Request
 	if r.BuildOnly && c.config.Settings.Apart() {
 		spec.Device, spec.Block.GPUs = false, []string{"none"}
 	}
-	var bad, faults []string // bad are the nodes that this block failed on
-	anywhere := false        // no other node has what it asks for
+	var bad, faults []string // bad: the nodes that this block failed on
+	anywhere := false        // set when no node outside of bad has what the block asks for
 	ends := map[executor.State]int{}
 	for try := 0; ; try++ {
 		j := c.job(spec, try, ends[executor.Late] > 0)
@@ -267,7 +283,10 @@ func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bis
 	}
 }
 
-// block is what a request needs: its times are those of a block with a reference, and so are limits that follow from times.
+// block is the spec of a request. Requests for times get a reference, and so do requests whose limits are multiples
+// of the good end's times or that stop a launch early by comparison with it. The base of a session is chosen once
+// and kept in a file, so that a resumed session compares with the same candidate; if the file is gone, earlier
+// times mean nothing and the search has to begin again.
 func (c *Cluster) block(r bisect.Request) (Spec, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,7 +322,8 @@ func (c *Cluster) block(r bisect.Request) (Spec, error) {
 	return s, nil
 }
 
-// reference is the launch of a candidate that a request is set beside. It is an end that is good, as far as it is known to be.
+// reference is the launch of a candidate next to a request. It is asked for as the good end once a good end is
+// known; before that it shares the request's purpose, so that its failure is judged as the request's would be.
 func (c *Cluster) reference(candidate bisect.Candidate, r bisect.Request) *bisect.Request {
 	why := bisect.EndGood
 	if c.good == nil && r.Purpose != bisect.EndGood {
@@ -312,7 +332,8 @@ func (c *Cluster) reference(candidate bisect.Candidate, r bisect.Request) *bisec
 	return &bisect.Request{Candidate: candidate, Purpose: why, Timing: r.Timing, Wants: r.Wants}
 }
 
-// job is a try of a block.
+// job is one try of a block, counted from 0. Each try has a folder and a name of its own: a late result of one try
+// must not be taken for that of the next.
 func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	name := fmt.Sprintf("%s-%d", s.name(), try)
 	dir := filepath.Join(c.dir, "jobs", name)
@@ -323,7 +344,7 @@ func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	return executor.Job{Name: name, Session: c.name, Program: c.program, Folder: filepath.Dir(c.shared.dir), Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence, Build: s.Request.BuildOnly && c.config.Settings.Apart()}
 }
 
-// exclude adds to some nodes those that keep failing.
+// exclude returns bad and the nodes that have failed too often for other blocks, sorted and without duplicates.
 func exclude(c *Cluster, bad []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -346,7 +367,7 @@ func blame(c *Cluster, node, fault string) {
 	}
 }
 
-// fenced is the outcome of a candidate that the scheduler ended, twice.
+// fenced is the outcome of a candidate whose jobs the scheduler ended at a limit of its own, fencedTries times.
 func fenced(rep executor.Report, j executor.Job) bisect.Outcome {
 	if rep.State == executor.TooLarge {
 		return bisect.Outcome{Class: bisect.Crash, Phase: "run", Why: fmt.Sprintf("out of memory: the scheduler ended %d jobs (%s)", fencedTries, rep.Words), Exit: -1}
@@ -354,7 +375,10 @@ func fenced(rep executor.Report, j executor.Job) bisect.Outcome {
 	return bisect.Outcome{Class: bisect.Timeout, Whole: true, Why: fmt.Sprintf("the scheduler ended %d jobs at their limit, the last after %s (%s)", fencedTries, j.Fence.Round(time.Second), rep.Words), Wall: j.Fence.Seconds(), Exit: -1}
 }
 
-// collect is the outcome of a block, its times relative to those of the session's first.
+// collect turns a block's result into an outcome. Times become ratios to the reference of the same job, scaled to
+// the session's base ([bisect.Relative]), which is what makes those of different devices comparable. The first
+// timed block of a session becomes the base. A reference or a request that did not end well has no times to
+// convert.
 func (c *Cluster) collect(s Spec, res Result) (bisect.Outcome, error) {
 	o := res.Outcome
 	if o.Log != "" {
@@ -384,14 +408,14 @@ func (c *Cluster) collect(s Spec, res Result) (bisect.Outcome, error) {
 	return bisect.Relative(o, *res.Reference, base.Outcome), nil
 }
 
-// Base is the launch that the times of a session are relative to: the first of its reference. Its device may differ from
-// that of any other block.
+// Base is the launch that the times of a session are relative to: the first of its reference. Its device may differ
+// from that of any other block.
 type Base struct {
 	Reference bisect.Request
 	Outcome   bisect.Outcome
 }
 
-// keepLog copies a log to where logs are kept.
+// keepLog copies the log of a launch out of the session's folder, which Close removes.
 func keepLog(from, dir string) (string, error) {
 	in, _, err := plain(from)
 	if err != nil {

@@ -24,16 +24,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// shared is the folder that both sides see. What lies there has the name of its content, and is made once:
+// shared is the folder that both sides see. Programs, repositories and builds are named by their content or their path
+// and made once, so that sessions side by side share them:
 //
 //	bin/DIGEST/kbisect     this program, or kbisect.gz
-//	repos/DIGEST.git       copies of repositories that lie elsewhere, by their paths
+//	repos/DIGEST.git       mirrors of repositories that lie elsewhere; DIGEST is of the repository's path
 //	builds/                the build cache of all jobs
-//	sessions/ID/made/      commits that exist in memory alone
-//	sessions/ID/jobs/NAME  a block: spec.json, result.json, output, and id of the job; inputs.tar where nothing is shared
+//	sessions/ID/base.json  what the session's times are relative to, see Base
+//	sessions/ID/made/      commits that exist in memory only
+//	sessions/ID/jobs/NAME  a job: spec.json, result.json, output, the scheduler's id; inputs.tar if streamed
 type shared struct{ dir string }
 
-// openShared makes the folder, which nobody else may write: what lies there is run.
+// openShared makes the folder for this user. Nobody else may write to it, because the programs in it are run.
 func openShared(dir string) (shared, error) {
 	abs, err := filepath.Abs(filepath.Join(dir, "kbisect-"+fmt.Sprint(os.Getuid())))
 	if err != nil {
@@ -42,7 +44,8 @@ func openShared(dir string) (shared, error) {
 	return shared{abs}, private(abs)
 }
 
-// private makes a folder that only this user may enter, with those above it, or checks one.
+// private makes a folder that only this user may enter, or checks that an existing one is; missing parents are made
+// with ordinary rights.
 func private(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return err
@@ -50,7 +53,9 @@ func private(dir string) error {
 	return folder.MakePrivate(dir)
 }
 
-// program is this program in the folder, compressed for a job that gets it with its inputs, and its digest.
+// program copies this program into the folder, unless it is there, and returns its path and digest. Where nothing
+// is shared it is compressed, since each job carries a copy. The digest tells versions apart; the folder's name has
+// its first 16 digits.
 func (s shared) program(compressed bool) (path, digest string, err error) {
 	if digest, err = self(); err != nil {
 		return "", "", err
@@ -84,8 +89,9 @@ func (s shared) program(compressed bool) (path, digest string, err error) {
 	return path, digest, write(path, 0o600, r)
 }
 
-// self is a digest of the program that runs: versions are the same where it is. The ID that the linker made of the program's
-// content does for that; to read all of the program takes longer than all else that an empty job does.
+// self is a digest that is the same for the same program: of the build ID that the linker derived from the
+// program's content, or of the whole file if it has none. Reading the whole program, twice for each job, took
+// longer than everything else that an empty job does.
 func self() (string, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -105,7 +111,8 @@ func self() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// repository is a repository as jobs see it: where it is, if that is below the folder, else a copy, which has the commits.
+// repository is the path by which jobs find the repository: its own if all of it lies below the shared folder, else
+// that of a mirror that has the commits.
 func (s shared) repository(ctx context.Context, r *source.Repo, commits []string) (string, error) {
 	at := r.WorkDir()
 	if at == "" {
@@ -122,12 +129,13 @@ func (s shared) repository(ctx context.Context, r *source.Repo, commits []string
 	return dir, nil
 }
 
+// below reports whether path is dir or lies in it.
 func below(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// writeJSON writes a value as a file, whole or not at all.
+// writeJSON writes a value as JSON; see write.
 func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -136,7 +144,8 @@ func writeJSON(path string, v any) error {
 	return write(path, 0o600, strings.NewReader(string(data)))
 }
 
-// write writes a file, whole or not at all: another machine may read it at any time.
+// write writes a file whole or not at all, by a rename within its folder: another machine may read it at any time.
+// Missing folders are made for this user alone.
 func write(path string, mode fs.FileMode, from io.Reader) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -153,8 +162,9 @@ func write(path string, mode fs.FileMode, from io.Reader) error {
 	return f.CloseAtomicallyReplace()
 }
 
-// readJSON reads a file; ok is false where there is none. Its folder is listed first: a shared file system may remember for
-// minutes that a file was not there.
+// readJSON reads a file that writeJSON wrote; ok is false if there is none. The folder is listed first because NFS
+// clients may remember for minutes that a file did not exist, and a listing makes them look again. A stale handle
+// (ESTALE) means that the file was replaced meanwhile: it counts as missing, and the caller looks again.
 func readJSON(path string, v any) (ok bool, err error) {
 	names, err := os.ReadDir(filepath.Dir(path))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -178,11 +188,13 @@ func readJSON(path string, v any) (ok bool, err error) {
 	return false, nil
 }
 
-// errStrange is what lies where a job writes a file and is none of its making.
+// errStrange says that something lies where a job writes a file, but kbisect did not make it. Waiting does not help
+// then.
 var errStrange = errors.New("no file that kbisect wrote")
 
-// plain opens a file that a job may have written, and so may the candidate in it: only a regular one, since to open a pipe
-// would wait for its writer, and a device has no end.
+// plain opens a file for reading that a job may have written, which means that the candidate may have written it.
+// Only a regular file will do: opening a pipe would wait for a writer (hence O_NONBLOCK), and a device has no end.
+// size is in bytes.
 func plain(path string) (f *os.File, size int64, err error) {
 	if f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0); err != nil {
 		return nil, 0, err
@@ -198,7 +210,7 @@ func plain(path string) (f *os.File, size int64, err error) {
 	return f, fi.Size(), nil
 }
 
-// read reads such a file.
+// read reads such a file whole, up to executor.MostLog bytes; a larger one is errStrange.
 func read(path string) ([]byte, error) {
 	f, _, err := plain(path)
 	if err != nil {
@@ -212,7 +224,7 @@ func read(path string) ([]byte, error) {
 	return data, err
 }
 
-// end reads the last bytes of such a file.
+// end reads at most the last most bytes of such a file.
 func end(path string, most int64) ([]byte, error) {
 	f, size, err := plain(path)
 	if err != nil {
@@ -222,7 +234,7 @@ func end(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, max(0, size-most), most))
 }
 
-// tail is the end of a job's output, for people.
+// tail is the end of a job's output on one line, for error messages; "" if there is none.
 func tail(path string) string {
 	data, _ := end(path, 400)
 	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(data), func(r rune) bool { return r == '\n' }), "; "), "")

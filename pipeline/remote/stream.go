@@ -20,22 +20,24 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Where nothing is shared, a job gets all that it needs, as a tar of
+// Where nothing is shared, a job gets all that it needs as one tar archive:
 //
-//	spec.json    paths in it are relative
-//	repo.git     its commits alone, as git packs them: they are compressed then
-//	made.json    a commit that exists in memory alone
+//	spec.json    the block; its paths are relative to the archive
+//	repo.git     only the commits that the block needs, in a git pack, which compresses them
+//	made.json    a commit that exists in memory only, if the block is about one
 //
-// The result is the last line that the job prints.
+// The result comes back as the last line that the job prints, see Result.print.
 const (
 	specFile, repoFolder, madeFile = "spec.json", "repo.git", "made.json"
 
-	mostKept = 1 << 20 // bytes of the log of a launch
+	mostKept = 1 << 20 // bytes from the end of a launch's log that come back with the result
 
-	resultMark = "kbisect-result "
+	resultMark = "kbisect-result " // begins the line of the result; what follows is base64 of gzipped JSON
 )
 
-// pack packs a block into a file, of a size that a job carries; most 0 is any.
+// pack writes the archive of a block to file. It is an [*executor.RefusedError] if it has more than most bytes,
+// which is what the executor can carry; 0 is no limit. Files are gathered in a scratch folder beside it, which is
+// removed.
 func pack(ctx context.Context, repo *source.Repo, s Spec, file string, most int64) error {
 	scratch := file + ".d"
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
@@ -85,7 +87,8 @@ func pack(ctx context.Context, repo *source.Repo, s Spec, file string, most int6
 	return nil
 }
 
-// inputs are what a job gets: the pieces of a folder put together, or what comes in.
+// inputs opens the archive of this job: standard input for "-", or the pieces of a folder in the order of their
+// names. A Kubernetes job gets it in pieces because a Secret holds at most 1 MiB.
 func inputs(from string) (io.ReadCloser, error) {
 	if from == "-" {
 		return os.Stdin, nil
@@ -105,7 +108,7 @@ func inputs(from string) (io.ReadCloser, error) {
 	return io.NopCloser(&all), nil
 }
 
-// unpacked unpacks the inputs of a job into a folder of its own, and reads what is to be done there.
+// unpacked unpacks the archive of a job into a folder of its own and returns its spec with absolute paths.
 func unpacked(r io.Reader, into string) (s Spec, err error) {
 	if err := untar(r, into); err != nil {
 		return s, fmt.Errorf("unpacking the inputs of the job: %w", err)
@@ -121,7 +124,8 @@ func unpacked(r io.Reader, into string) (s Spec, err error) {
 	return s, nil
 }
 
-// untar writes the files and folders of an archive, which reach nothing outside of a folder.
+// untar writes the files and folders of an archive below a folder. An [os.Root] keeps names from leading out of it,
+// and any other kind of entry is an error: a symbolic link could redirect a later file.
 func untar(r io.Reader, into string) error {
 	root, err := os.OpenRoot(into)
 	if err != nil {
@@ -154,13 +158,14 @@ func untar(r io.Reader, into string) error {
 	}
 }
 
-// printed is what a job that shares nothing hands back.
+// printed is what a job that shares nothing hands back in its last line.
 type printed struct {
 	Result Result
-	Log    []byte // of the launch, its end
+	Log    []byte // the end of the launch's log, at most mostKept bytes
 }
 
-// print is a result as the last line of a job.
+// print writes a result as the last line of a job. The line begins with a newline of its own, so that it is found
+// even if the candidate's output did not end with one.
 func (r Result) print(w io.Writer) error {
 	p := printed{Result: r}
 	if r.Outcome.Log != "" {
@@ -186,8 +191,9 @@ func (r Result) print(w io.Writer) error {
 	return err
 }
 
-// unprinted puts what a job printed where a job that shares a folder would have put it: its result, if there is one, and
-// its output.
+// unprinted puts what a job printed where a job with a shared folder would have put it: result, launch log and
+// output, so that everything after it works alike. The result is written last, since it is what others wait for.
+// Without a result nothing is replaced that the job may still be writing to.
 func unprinted(out []byte, j executor.Job) error {
 	p, rest, err := parsePrinted(out)
 	if err != nil {
@@ -211,7 +217,8 @@ func unprinted(out []byte, j executor.Job) error {
 	return writeJSON(filepath.Join(dir, resultFile), p.Result)
 }
 
-// parsePrinted finds the result at the end of what a job printed, nil if it does not end so.
+// parsePrinted finds the result at the end of what a job printed and returns it with the output before it. p is nil
+// if the output does not end with a result; an error means that a result began there and is damaged.
 func parsePrinted(out []byte) (p *printed, rest []byte, err error) {
 	at := bytes.LastIndex(out, []byte("\n"+resultMark))
 	if at < 0 || !bytes.HasSuffix(out, []byte("\n")) {

@@ -17,11 +17,14 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// A short job has its result before the scheduler is asked again: that is looked for all the same.
+// How often a result is looked for. A short job has its result before the scheduler is asked again, so for the
+// first soon after its submission it is looked for even while the scheduler calls it pending.
 const soon, shortest = 5 * time.Second, 20 * time.Millisecond
 
-// make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended without one,
-// which res nil says. Where that is not waited for any more, the job is cancelled.
+// make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended
+// without one; res is nil then, and rep says how it ended. Errors: that of the submission, [bisect.ErrSpent] when
+// the budget is used up, an [*bisect.InfraError] for a result that cannot be read, and the cause of ctx. In all of
+// these the job is cancelled, as no one will wait for it.
 func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
 	if res, err = result(c, j); res != nil || err != nil {
 		return res, rep, err
@@ -104,7 +107,7 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 	}
 }
 
-// collected takes the result of a job that shares nothing with this machine from what it printed.
+// collected fetches the output of a job that shares nothing and puts its result where readResult finds it.
 func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err error) {
 	if !c.config.Settings.Streams() {
 		return nil
@@ -121,7 +124,7 @@ func collected(ctx context.Context, c *Cluster, j executor.Job, id string) (err 
 	return unprinted(log, j)
 }
 
-// sleep waits for a time, or for news, which nil never brings.
+// sleep waits for d, for news, or for ctx, whose cause it returns. A nil news never comes.
 func sleep(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -135,7 +138,8 @@ func sleep(ctx context.Context, d time.Duration, news <-chan struct{}) error {
 	}
 }
 
-// result is the result of a job, nil if there is none yet.
+// result is the result of a job, nil if there is none yet. A streaming job whose output is a local file is read
+// here; one that is watched is read once it has ended, by collected.
 func result(c *Cluster, j executor.Job) (*Result, error) {
 	res, err := readResult(j)
 	if res != nil || err != nil || !c.config.Settings.Streams() {
@@ -150,13 +154,14 @@ func result(c *Cluster, j executor.Job) (*Result, error) {
 	return readResult(j)
 }
 
-// wholeLine reports that the output of a job ends as one with a result does, with a whole line.
+// wholeLine reports whether the output of a job ends with a newline, as one with a result does. It reads one byte,
+// where parsing the whole output at every look would cost more than the job.
 func wholeLine(j executor.Job) bool {
 	last, err := end(j.Output, 1)
 	return err == nil && string(last) == "\n"
 }
 
-// readResult is the result that a job has written, nil if there is none yet.
+// readResult reads the result that a job has written; nil if there is none yet.
 func readResult(j executor.Job) (*Result, error) {
 	var r Result
 	ok, err := readJSON(filepath.Join(filepath.Dir(j.Spec), resultFile), &r)
@@ -169,13 +174,17 @@ func readResult(j executor.Job) (*Result, error) {
 	return &r, nil
 }
 
-// unreadable says that what a job has left is no result.
+// unreadable says that what a job has left cannot be read as a result. Another try is up to the user.
 func unreadable(j executor.Job, err error) error {
 	return &bisect.InfraError{What: "reading the result of job " + j.Name, Err: err}
 }
 
-// submit submits a job until the scheduler takes it or refuses it, and returns its id. One that was submitted before keeps
-// its id.
+// submit submits a job until the scheduler takes it or refuses it ([*executor.RefusedError]), and returns its id.
+// An unreachable scheduler is asked again after 1 s, doubling to 30 s, until ctx ends.
+//
+// Files record how far an attempt came, so that a job is neither lost nor submitted twice after a crash: the id is
+// written after the submission, and a spec without an id means that the scheduler may have taken the job
+// (Job.Again).
 func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id string, err error) {
 	kept := filepath.Join(filepath.Dir(j.Spec), "id")
 	data, err := read(kept)
@@ -227,6 +236,7 @@ func (c *Cluster) submit(ctx context.Context, s Spec, j *executor.Job) (id strin
 	return id, nil
 }
 
+// submitted notes a job as live from now on.
 func submitted(c *Cluster, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,8 +244,9 @@ func submitted(c *Cluster, id string) {
 	c.live[id] = c.newest
 }
 
-// stateOf is what the scheduler said last of a job; known is false while it has said nothing. One query, made by whoever
-// comes first, serves all jobs. What is watched is known here, and newer than that.
+// stateOf is what the scheduler said last of a job; known is false while it has said nothing. One query serves all
+// jobs and is made by whichever goroutine finds it due; the others use the last answer and do not wait (TryLock). A
+// watching executor answers from memory, and its answer is newer than the last query.
 func stateOf(ctx context.Context, c *Cluster, id string) (rep executor.Report, known bool) {
 	if c.asking.TryLock() {
 		if due(c) {
@@ -254,7 +265,9 @@ func stateOf(ctx context.Context, c *Cluster, id string) (rep executor.Report, k
 	return rep, known
 }
 
-// ask asks the scheduler for all jobs. While none runs and some wait, the budget is not charged.
+// ask queries the scheduler about all live jobs. A job that it does not list is taken as cancelled once it has been
+// live for longer than the grace period; until then it may not have been entered yet. While every job waits in the
+// queue, the time between two queries counts as waited and is not charged to the budget.
 func ask(ctx context.Context, c *Cluster) {
 	c.mu.Lock()
 	ids := slices.Sorted(maps.Keys(c.live))
@@ -286,7 +299,9 @@ func ask(ctx context.Context, c *Cluster) {
 	c.idle = idle
 }
 
-// due reports that it is time for a query: long jobs are asked for less often.
+// due reports whether it is time for another query. The pace is a fifth of the time since the last submission,
+// between 1 and 15 s, so that the error in the end of a job stays small beside its length; Kubernetes answers from
+// its watches and may be asked every 50 ms.
 func due(c *Cluster) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,28 +312,28 @@ func due(c *Cluster) bool {
 	return time.Since(c.asked) >= pace
 }
 
-// Waited is how long all jobs of the session have waited at once.
+// Waited is for how long all jobs of the session have been queued at the same time.
 func (c *Cluster) Waited() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waited
 }
 
-// Until is when jobs are not waited for any more, later by what they have [Cluster.Waited]; zero is never.
+// Until sets the time after which no job is waited for, extended by [Cluster.Waited]; zero is never.
 func (c *Cluster) Until(end time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = end
 }
 
-// spent reports that time is up.
+// spent reports that the budget is used up.
 func spent(c *Cluster) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.until.IsZero() && time.Now().After(c.until.Add(c.waited))
 }
 
-// say says what is waited for, once; "" is that nothing is.
+// say reports what the session waits for, without repeating itself; "" means that it waits for nothing.
 func (c *Cluster) say(text string) {
 	c.mu.Lock()
 	again := text == c.said
@@ -334,7 +349,8 @@ func (c *Cluster) say(text string) {
 	}
 }
 
-// Check runs a job that launches nothing, and says where it ran. It waits until ctx ends.
+// Check runs a job that launches nothing and returns where it ran. It waits until ctx ends; the error then says in
+// which state the job was.
 func (c *Cluster) Check(ctx context.Context) (Result, error) {
 	spec := c.spec
 	spec.Check = true

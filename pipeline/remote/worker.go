@@ -21,11 +21,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// resultFile lies beside the spec.
+// resultFile is the name of the result, in the folder of the spec. Its appearance is what the other side waits for.
 const resultFile = "result.json"
 
-// Work runs the block that a file describes, and writes its result beside it; or one that comes whole, in the pieces of a folder
-// or, with "-", by standard input, and prints its result. An error means that there is none: the block was interrupted, or its result cannot be written.
+// Work runs one block on this machine. path is a spec file, and the result is written beside it; or it is a folder
+// with the pieces of an archive, or "-" for an archive on standard input, and the result is printed. Failures of the
+// block are part of the result. An error means that there is no result: the block was interrupted, or the result
+// cannot be written.
 func Work(ctx context.Context, path, version string) error {
 	var s Spec
 	keep := func(r Result) error { return writeJSON(filepath.Join(filepath.Dir(path), resultFile), r) }
@@ -66,20 +68,23 @@ func Work(ctx context.Context, path, version string) error {
 	return keep(res)
 }
 
-// node is the name of this machine for the scheduler, or its own.
+// node is the name by which the scheduler knows this machine, so that it can be excluded; else its host name.
 func node() string {
 	host, _ := os.Hostname()
 	return cmp.Or(os.Getenv("SLURMD_NODENAME"), os.Getenv(executor.NodeVariable), host)
 }
 
-// correctable reports an error that the user can correct, and not the machine's fault.
+// correctable reports an error that the user can correct. All others are taken for the machine's fault and tried
+// elsewhere.
 func correctable(err error) bool {
 	var command *trial.CommandError
 	var refused *executor.RefusedError
 	return errors.As(err, &command) || errors.As(err, &refused) || workspace.Refused(err)
 }
 
-// run makes the launches of a block, one pipeline for all.
+// run makes the launches of a block with one pipeline: the reference first, then the request. It fills res as far
+// as it comes. A reference that fails spoils the block (the candidate was good elsewhere, so this node is suspect),
+// unless the request is about the same candidate: then its outcome is the answer.
 func (s Spec) run(ctx context.Context, version string, res *Result) error {
 	digest, err := self()
 	switch {
@@ -119,7 +124,8 @@ func (s Spec) run(ctx context.Context, version string, res *Result) error {
 	return err
 }
 
-// deviceFiles reports those of a device in a pod, which sees no others.
+// deviceFiles reports device nodes in a pod. A device plugin that sets no variable gives only the nodes of what it
+// granted; outside of a pod every device of the machine would be seen, so they prove nothing.
 func deviceFiles() bool {
 	for _, pattern := range []string{"/dev/nvidia[0-9]*", "/dev/kfd"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 && os.Getenv(executor.NodeVariable) != "" {
@@ -129,7 +135,9 @@ func deviceFiles() bool {
 	return false
 }
 
-// pipeline makes the pipeline of a block. It works on a disk of the node's own.
+// pipeline makes the pipeline of a block. Its workspaces lie on the node's own disk, as a shared file system would
+// be slow and would show in the times. closeAll releases what was opened in reverse order, and is never nil without
+// an error.
 func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func(), err error) {
 	var closers []func()
 	closeAll = func() {
@@ -211,7 +219,8 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	return p, closeAll, nil
 }
 
-// openDevices chooses, locks and opens devices among those that the scheduler gave to the job.
+// openDevices chooses, locks and opens devices among those that the scheduler gave to the job. The caller closes
+// the result even with an error, since some devices may be held by then.
 func openDevices(ctx context.Context, gpus []string) (*gpu.Held, error) {
 	d := &gpu.Held{}
 	ids, err := gpu.Select(gpus)

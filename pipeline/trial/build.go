@@ -25,18 +25,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Job is one build.
+// Job is one build. It is a value that the goroutine of a build ahead may keep.
 type Job struct {
 	Recipe    Recipe
 	Request   bisect.Request
 	Bounds    Bounds
 	Clean     bool                                    // from a clean export, and not from the cache
-	Suspected bool                                    // a step of this candidate was already blamed on another process
+	Suspected bool                                    // a step of this candidate was blamed on another process before
 	Report    func(doing string, limit time.Duration) // progress; may be nil
-	Working   sync.Locker                             // held while kbisect works itself, and not its processes; may be nil
+	Working   sync.Locker                             // held while kbisect itself works, not the build; may be nil
 }
 
-// working holds Working until the function is called that it returns.
+// working holds Working until the returned function is called.
 func (j *Job) working() (end func()) {
 	if j.Working == nil {
 		return func() {}
@@ -47,13 +47,13 @@ func (j *Job) working() (end func()) {
 
 // Built is how a build went.
 type Built struct {
-	Outcome    bisect.Outcome // without a class when the workspace holds the candidate, built
-	Warnings   []string       // of the export, each beginning with its path
+	Outcome    bisect.Outcome // its Class is "" if the workspace holds the candidate, built
+	Warnings   []string       // of the export, each beginning with the path that it is about
 	Suspicious bool           // another process may have ended it
-	Lost       string         // a file that the repository lacks, if it may have failed for that, see Excuse
-	Crowded    bool           // it failed by its limit or for memory: what ran beside it may be to blame
+	Lost       string         // a file that the repository lacks, if that may be why it failed, see Excuse
+	Crowded    bool           // it failed by its limit or for memory, which may be due to what ran beside it
 	Processors float64        // that the build command kept busy on average; 0: it did not run
-	Memory     int64          // bytes that it used at most
+	Memory     int64          // peak bytes; 0: unknown
 }
 
 // Holds reports whether a workspace holds a candidate, built, and nothing that a failed process left.
@@ -61,12 +61,13 @@ func (p Recipe) Holds(w *workspace.Workspace, c bisect.Candidate) bool {
 	return w.Contents.Candidate == p.buildOf(w, c) && w.Contents.Built && !w.Contents.Dirty
 }
 
-// Build brings a workspace to a candidate and builds it there. The outcome has a class when that is already how
-// the trial ends: the candidate could not be exported or built.
+// Build brings a workspace to a candidate and builds it there. The outcome has a class if that is how the trial
+// ends already: the candidate could not be exported or built. An error is the machine's fault, or the user's: a
+// *CommandError, or a good or bad end that cannot be exported.
 //
-// A workspace that holds the candidate is used as it is. Otherwise the build starts from what was built there before
-// if the build tool tracks changes (Plan.Incremental), and from nothing else: an incremental build that fails is
-// repeated clean, so that no candidate is blamed for what another one left.
+// A workspace that holds the candidate is used as it is. Otherwise the build starts from what was built there
+// before, if the build tool tracks changes (Plan.Incremental), and else from a clean tree. An incremental build
+// that fails is repeated clean, so that no candidate is blamed for what another one left.
 func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	p := j.Recipe
 	if _, err := os.Stat(w.Dir); err == nil && len(p.Plan.Build) > 0 && p.Holds(w, j.Request.Candidate) {
@@ -101,8 +102,8 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	return done, err
 }
 
-// mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed
-// files, not changed options.
+// mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed files;
+// they do not notice changed options, and often not that files came, went or were renamed.
 func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, error) {
 	p, c, held := j.Recipe, j.Recipe.buildOf(w, j.Request.Candidate), w.Contents.Candidate
 	if !p.Plan.Incremental || j.Clean || w.Contents.Dirty || held.Commit == "" || c.Assign != held.Assign {
@@ -123,7 +124,8 @@ func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, err
 	return true, nil
 }
 
-// export writes the commit and the files of the plan into the workspace.
+// export writes the commit and the files of the plan into the workspace. It counts against the limit of the build.
+// Contents is updated in two steps because buildOf has to read the exported files.
 func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b Built, err error) {
 	defer j.working()()
 	p, r := j.Recipe, j.Request
@@ -165,8 +167,8 @@ func (j *Job) report(doing string, limit time.Duration) {
 	}
 }
 
-// compile runs the build command, or fetches what it would make from the cache. Trouble with the cache only costs time:
-// it is logged, and the candidate is built.
+// compile runs the build command, or fetches from the cache what it would make. Trouble with the cache only costs
+// time: it is logged, and the candidate is built.
 func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err error) {
 	p, r, o := j.Recipe, j.Request, &b.Outcome
 	rest := j.working()
@@ -233,7 +235,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	return b, nil
 }
 
-// metaFacts is where facts stand in an entry of the build cache.
+// metaFacts is the key of the facts in the metadata of a build cache entry.
 const metaFacts = "facts"
 
 func factsOf(meta map[string]string) (f workspace.Facts) {
@@ -260,8 +262,8 @@ func missingOutputs(dir string, patterns []string) (missing []string) {
 	return missing
 }
 
-// Lost are the names of what a trial in a workspace needs and was removed, see [workspace.Lost]: outputs of a build
-// that succeeded, too.
+// Lost names what a trial in a workspace needs and what was removed, see [workspace.Lost], outputs of a successful
+// build included.
 func Lost(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
 	lost := workspace.Lost(ctx, w)
 	if w.Contents.Made {
@@ -270,8 +272,8 @@ func Lost(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
 	return lost
 }
 
-// argv is the build command. A compiler that it names by its full path gets the options there that others
-// get on PATH.
+// argv is the build command. A compiler that it names by an absolute path gets the candidate's options here; others
+// get them by the wrappers on PATH.
 func (j *Job) argv() []string {
 	argv := j.Recipe.Plan.Build
 	if !filepath.IsAbs(argv[0]) || !slices.Contains(hostCompilers, filepath.Base(argv[0])) {
@@ -281,11 +283,12 @@ func (j *Job) argv() []string {
 	return slices.Concat(argv, set.Compile())
 }
 
-// toolVariables change what a build makes without showing in its inputs.
+// toolVariables change what a build makes and are not among its inputs.
 var toolVariables = []string{"PATH", "CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NVCC", "NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS", "CUDA_HOME", "CUDA_PATH", "CUDAARCHS", "MAKEFLAGS", "CMAKE_ARGS"}
 
-// cacheKey is the identity of a build's inputs: what the commit holds at the chosen paths, what the
-// plan does with it, and the tools. It is "" when builds are not kept.
+// cacheKey identifies everything that a build depends on: what the commit holds at the chosen paths, what the plan
+// does with it, the flags, the environment of the tools, and the tools themselves by path, size and time. It is ""
+// if builds are not kept.
 func (j *Job) cacheKey(w *workspace.Workspace) string {
 	p, r := j.Recipe, j.Request
 	if p.Cache == nil || len(p.Plan.Outputs) == 0 {
@@ -333,16 +336,16 @@ func (j *Job) cacheKey(w *workspace.Workspace) string {
 	return key
 }
 
-// CommandError is a command that cannot be started on the good end: the user's mistake, not the candidate's.
+// CommandError is a command that cannot be started at the good end: the user's mistake and not the candidate's.
 type CommandError struct {
 	Command string
 	Commit  string
-	Hint    string // instead of the hint of Err
-	Dir     string // of the export, which the text leaves out
+	Hint    string // replaces the hint of Err unless it is ""
+	Dir     string // of the export; removed from the text, since it means nothing to the user
 	Err     error
 }
 
-// Error names the commit and leaves out the folder of the export, which means nothing to the user.
+// Error names the commit, and paths relative to the export.
 func (e *CommandError) Error() string {
 	s := fmt.Sprintf("commit %s: %v", bisect.ShortID(e.Commit), e.Err)
 	if e.Dir != "" {
@@ -357,7 +360,7 @@ func (e *CommandError) Error() string {
 // Unwrap returns the cause.
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// cannotStart sorts an error of starting a command. On the good end it is the user's mistake, as the command works
+// cannotStart sorts an error of starting a command. At the good end it is the user's mistake, as the command works
 // nowhere then; another candidate counts as not built, since a commit that lacks its own program cannot be judged;
 // everything else is the machine's fault.
 func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command string, err error) (bisect.Outcome, error) {
@@ -377,7 +380,7 @@ func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command st
 	return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: "it cannot be started: " + withoutDir(w, err)}, nil
 }
 
-// commandHint is advice about a command that cannot be started, or "".
+// commandHint is advice about a command that cannot be started; "" if there is none.
 func commandHint(command, dir string, built bool, err error) string {
 	var disk unix.Statfs_t
 	switch {

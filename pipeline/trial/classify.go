@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// ended is how one process of a trial ended: all that classify looks at.
+// ended is how one process of a trial ended: everything that classify looks at.
 type ended struct {
 	res    proc.Result
 	stage  kernels.Stage
@@ -44,9 +44,10 @@ const (
 	exitFatal = 128 // and above: a signal, by the convention of shells
 )
 
-// classify decides how a process of a trial ended. The first matching rule wins, so their order is the policy:
-// what the program reported of the machine, then how it was ended, then its exit code, what it reported of itself
-// and what it took too long for. In which phase that was has been decided before, see kernels/protocol/teardown.go.
+// classify decides how a process of a trial ended. It is pure. The first matching rule wins, so that their order is
+// the policy: what the program reported about the machine, then how it was ended, then its exit code, what it
+// reported about itself, and which phases took too long. The phase in which it ended has been decided before, see
+// kernels/protocol/teardown.go.
 func classify(t ended) bisect.Outcome {
 	exit := t.res.Exit
 	switch {
@@ -63,11 +64,11 @@ func classify(t ended) bisect.Outcome {
 	case t.res.Timeout != nil:
 		return t.timeout()
 
-	// It used up memory, by whichever of its processes.
+	// One of its processes used up the memory that was its own.
 	case ownMemory(t.res) != "":
 		return t.died(bisect.Crash, ownMemory(t.res))
 
-	// It ended itself by a signal, or made us end it.
+	// It ended itself by a signal, or left us no choice but to end it.
 	case t.res.StoppedParent:
 		return t.died(bisect.Crash, "it stops kbisect, or the process that supervises it, by signals")
 	case t.res.KilledParent:
@@ -106,11 +107,12 @@ func classify(t ended) bisect.Outcome {
 	return t.completed()
 }
 
+// outcome is an outcome with nothing but these fields.
 func outcome(c bisect.Class, phase, why string) bisect.Outcome {
 	return bisect.Outcome{Class: c, Phase: phase, Why: why}
 }
 
-// suspicious is what another process may have done to end it, or "".
+// suspicious is what another process may have done to end it; "" if nothing suggests that.
 func (t ended) suspicious() string {
 	if t.reported.IsInfra {
 		return ""
@@ -162,7 +164,7 @@ func (t ended) timeout() bisect.Outcome {
 	return o
 }
 
-// popcornFailure is what KernelBot's runner reports of a process that ended by itself.
+// popcornFailure is what KernelBot's runner would report for a process that ended by itself.
 func (t ended) popcornFailure() bisect.Outcome {
 	why := t.popcorn.why
 	if t.popcorn.class == bisect.Crash {
@@ -175,7 +177,7 @@ func (t ended) popcornFailure() bisect.Outcome {
 	return o
 }
 
-// compilerFailed is what a compiler printed that gave up while the program ran, or "".
+// compilerFailed is what a compiler printed that gave up while the program ran; "" if none did.
 func (t ended) compilerFailed() string {
 	if !t.compiles || t.res.Exit == 0 {
 		return ""
@@ -184,7 +186,8 @@ func (t ended) compilerFailed() string {
 	return line
 }
 
-// completed is an end without a complaint. Load and teardown are known only now, and may have taken too long.
+// completed is an end without a complaint. How long load and teardown took is known only now, and may have been too
+// long.
 func (t ended) completed() bisect.Outcome {
 	i := slices.IndexFunc(t.phases, func(ph bisect.PhaseTime) bool {
 		limit := t.bounds.allowed(ph.Name)
@@ -204,7 +207,7 @@ func (t ended) completed() bisect.Outcome {
 	return o
 }
 
-// endedBuild is how a build command ended: all that classifyBuild looks at.
+// endedBuild is how a build command ended: everything that classifyBuild looks at.
 type endedBuild struct {
 	res       proc.Result
 	bounds    Bounds
@@ -213,10 +216,10 @@ type endedBuild struct {
 }
 
 // classifyBuild decides how a build ended, as classify does for a process of a trial. A build that succeeded has no
-// class: the trial goes on.
+// class, since the trial goes on.
 func classifyBuild(t endedBuild) bisect.Outcome {
 	switch {
-	// Memory of the machine runs out by what all its processes use, so that twice proves nothing.
+	// All processes of the machine use its memory up, so that a second time proves nothing.
 	case t.failed() && Starved(t.res) != "":
 		return outcome(bisect.Infra, "", "in the build "+Starved(t.res))
 	case t.suspicious() != "" && !t.suspected:
@@ -240,11 +243,12 @@ func classifyBuild(t endedBuild) bisect.Outcome {
 	return bisect.Outcome{}
 }
 
+// failed reports a build that did not end with exit 0 within its limit.
 func (t endedBuild) failed() bool {
 	return t.res.Exit != 0 || t.res.Signal != 0 || t.res.Timeout != nil
 }
 
-// suspicious is what else than the candidate may have made the build fail, or "".
+// suspicious is what other than the candidate may have made the build fail; "" if nothing suggests that.
 func (t endedBuild) suspicious() string {
 	if !t.failed() || Starved(t.res) != "" {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// settings are the flags that a candidate sets.
+// settings are the flags that a candidate sets. An unknown flag is an error: the configuration has changed.
 func (p Recipe) settings(c bisect.Candidate) (kernels.Settings, error) {
 	s, wrong := kernels.ParseSettings(c.Assign, p.Flags)
 	if wrong != "" {
@@ -26,7 +26,8 @@ func (p Recipe) settings(c bisect.Candidate) (kernels.Settings, error) {
 	return s, nil
 }
 
-// Environ is the environment of any process for a request.
+// Environ is the environment of any process for a request. caches is the folder for what compilers and frameworks
+// cache. Variables of kbisect's own do not reach candidates, except the probe's.
 func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string) []string {
 	env := slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -35,8 +36,7 @@ func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string)
 	return append(w.Environ(env, p.WorkDir(w), caches), "KBISECT_COMMIT="+r.Candidate.Commit, "KBISECT_PURPOSE="+string(r.Purpose))
 }
 
-// buildEnv is the environment of a build: with the compilers' macros and options, and the variables that it
-// may read.
+// buildEnv is the environment of a build, with the flags that it depends on.
 func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, error) {
 	set, err := p.settings(p.buildOf(w, r.Candidate))
 	if err != nil {
@@ -49,7 +49,7 @@ func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, er
 	return env, err
 }
 
-// RunEnv is the environment of a launch. What compiles while it runs gets macros and options too.
+// RunEnv is the environment of a launch. Programs that compile while they run get macros and options, too.
 func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, error) {
 	set, err := p.settings(r.Candidate)
 	if err != nil {
@@ -62,8 +62,8 @@ func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, erro
 	return compileEnv(w, env, set.Compile())
 }
 
-// buildOf is the part of a candidate that its build depends on: settings that only the program reads are left
-// out, so that one build serves all of them.
+// buildOf is the part of a candidate that its build depends on. Settings that only the program reads are left out,
+// so that one build serves all of them.
 func (p Recipe) buildOf(w *workspace.Workspace, c bisect.Candidate) bisect.Candidate {
 	all, err := p.settings(c)
 	if err != nil {
@@ -79,8 +79,8 @@ func (p Recipe) buildOf(w *workspace.Workspace, c bisect.Candidate) bisect.Candi
 	return c
 }
 
-// buildReads reports whether the build may look at an environment variable: its name stands in the build
-// command, or in a file of the candidate that is not a source of the program.
+// buildReads reports whether the build may look at an environment variable: its name appears in the build command,
+// or in a file of the candidate that is not a source of the program. When in doubt it does.
 func (p Recipe) buildReads(w *workspace.Workspace, name string) bool {
 	if len(p.Plan.Build) == 0 {
 		return false
@@ -98,10 +98,10 @@ func (p Recipe) buildReads(w *workspace.Workspace, name string) bool {
 	return w.Contents.Reads[name]
 }
 
-// sources are files that compilers read rather than build tools.
+// sources are the extensions of files that compilers read and build tools do not.
 var sources = []string{".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hh", ".hpp", ".cuh", ".md", ".txtar"}
 
-// buildFileNames looks for a name in the texts of a tree by which it may be built.
+// buildFileNames reports whether a text in a tree that may steer its build contains a name.
 func buildFileNames(dir, name string) (found bool) {
 	const most = 256 << 10
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -123,10 +123,11 @@ func buildFileNames(dir, name string) (found bool) {
 	return found
 }
 
-// hostCompilers are those that get a candidate's macros and options through PATH.
+// hostCompilers get a candidate's macros and options by wrappers on PATH.
 var hostCompilers = []string{"cc", "gcc", "c++", "g++", "clang", "clang++"}
 
-// shim calls a compiler with more options, unless nvcc calls it, which has them already.
+// shim calls a compiler with more options, unless nvcc is among its nearest ancestors: nvcc has passed them on
+// already.
 const shim = `#!/bin/sh
 p=$PPID
 for i in 1 2 3; do
@@ -138,7 +139,7 @@ exec %[1]s "$@" %[2]s
 `
 
 // compileEnv passes options to every compiler that a build, or the program itself, calls: to nvcc by its own
-// variable, to others by a small script in front of them on PATH.
+// variable, to others by wrappers in front of them on PATH.
 func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error) {
 	if len(options) == 0 {
 		return env, nil
@@ -154,7 +155,8 @@ func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error)
 	return append(env, "PATH="+dir+":"+workspace.Getenv(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
 }
 
-// writeShims writes the scripts for a list of options, once for each workspace.
+// writeShims writes the wrappers for a list of options, once for each workspace, and returns their folder. It is
+// renamed into place, so that it is complete if it exists.
 func writeShims(w *workspace.Workspace, options []string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
 	dir := filepath.Join(w.Folder, "compilers-"+hex.EncodeToString(sum[:6]))

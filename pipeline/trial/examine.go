@@ -28,8 +28,8 @@ type examiner struct {
 	log    string   // what it printed
 }
 
-// examine returns the facts of the build of a candidate. What cannot be looked at is left out: facts save launches and
-// give numbers, but a build without them can be tested all the same.
+// examine returns the facts about the build of a candidate. What cannot be examined is left out: facts save
+// launches and give numbers, but a build without them can be tested all the same.
 func (x *examiner) examine(ctx context.Context, c bisect.Candidate) (f workspace.Facts, err error) {
 	if f.Artefact, err = x.artefact(); err != nil {
 		x.recipe.Log.Info("identifying the outputs of the build", "candidate", c.Brief(), "err", err)
@@ -54,7 +54,7 @@ const (
 	maxProgram = 512 << 20 // bytes
 )
 
-// outputFiles lists the files that the build has left, sorted.
+// outputFiles lists the files that the build has left, sorted, by absolute path.
 func (x *examiner) outputFiles() ([]string, error) {
 	var out []string
 	for _, pattern := range x.recipe.Plan.Outputs {
@@ -81,10 +81,11 @@ func (x *examiner) outputFiles() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// readProgram reads a file that a build or a program has left. It may be a pipe, which nobody writes, or too large to hold.
+// readProgram reads a file that a build or a program has left. It refuses pipes, which would block, and files too
+// large to hold.
 func readProgram(name string) ([]byte, error) {
 	st, err := os.Stat(name)
-	if err == nil && !st.Mode().IsRegular() { // to read a pipe would wait for ever
+	if err == nil && !st.Mode().IsRegular() { // reading a pipe would wait forever
 		err = fmt.Errorf("%s is not a plain file", name)
 	}
 	if err == nil && st.Size() > maxProgram {
@@ -96,7 +97,7 @@ func readProgram(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// artefact identifies all outputs of the build together; nil where it names none. Device code and host code have
+// artefact identifies all outputs of the build together; nil if the plan names none. Device code and host code have
 // digests of their own, so that timestamps and paths in a host program do not hide that the kernels are the same.
 func (x *examiner) artefact() (*bisect.Artefact, error) {
 	files, err := x.outputFiles()
@@ -110,7 +111,7 @@ func (x *examiner) artefact() (*bisect.Artefact, error) {
 			return nil, err
 		}
 		d, h, err := cuda.Artefact(data)
-		if err != nil { // no program: every byte counts
+		if err != nil { // not a program: every byte counts
 			d, h = "", fmt.Sprintf("%x", sha256.Sum256(data))
 		}
 		rel, err := filepath.Rel(x.w.Dir, name)
@@ -133,8 +134,8 @@ func digestOf(digests []string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(digests, "\n"))))
 }
 
-// inputs lists the files of the repository that the build has read, by its dependency files; whole reports
-// that none of these was missing.
+// inputs lists the files of the repository that the build has read, by its dependency files and relative to the
+// top. whole reports that none of those was missing.
 func (x *examiner) inputs(c bisect.Candidate) (out []string, whole bool) {
 	whole = true
 	for _, name := range x.recipe.Plan.Depfiles {
@@ -204,7 +205,8 @@ func (x *examiner) staticSeries(ctx context.Context) ([]bisect.Series, error) {
 	return figures(finished, compiled, code), nil
 }
 
-// figures joins what finished programs and the compiler report. Spills that were not reported are unknown, not 0.
+// figures joins what finished programs and the compiler report. Spills that were not reported are unknown, and not
+// 0.
 func figures(finished, compiled []cuda.Usage, code []cuda.Function) []bisect.Series {
 	var out []bisect.Series
 	reported := map[string]bool{}
@@ -220,7 +222,7 @@ func figures(finished, compiled []cuda.Usage, code []cuda.Function) []bisect.Ser
 	return out
 }
 
-// look runs a tool on a program and returns its output, nil if the tool is missing or fails.
+// look runs a tool on a program and returns its output; nil without an error if the tool is missing or fails.
 func (x *examiner) look(ctx context.Context, argv []string) ([]byte, error) {
 	text := filepath.Join(x.w.Folder, "tool.txt")
 	defer os.Remove(text)

@@ -13,12 +13,12 @@ const (
 	Warm = "warm"
 )
 
-// Firsts are the numbers of both ends, by the process that filled the caches and by later ones. A program that warms up
-// before it measures gives the same in either: then a candidate need not be launched twice. In the proof both sides of the
-// first pair have filled their caches.
+// Firsts are the numbers of both ends, from the process that filled the caches and from later ones. A program that
+// warms up before it measures gives the same in both, and then a candidate need not be launched twice. In the
+// proof, both sides of the first pair have filled their caches.
 type Firsts struct{ good, bad end }
 
-// end is what the launches of one end have shown.
+// end is what the launches of one end have shown: in launches that filled empty caches (cold), and in later ones.
 type end struct{ cold, warm []bisect.Outcome }
 
 // Learn takes in a launch of an end.
@@ -36,9 +36,9 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in
-// which the ends differ by more than their launches scatter, the first ones are off by an eighth of the step at most, or by
-// a quarter where the later ones, of which there are few, scatter by half as much as that.
+// Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case
+// in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
+// or by up to a quarter if that is within twice the scatter of the later ones, of which there are few.
 func (f *Firsts) Serve(name string) bool {
 	const leastWarm = 2
 	m := metric.Metric{Name: name}
@@ -60,10 +60,11 @@ func (f *Firsts) Serve(name string) bool {
 	return stepped
 }
 
-// spread is where the warm launches of an end lie in one case, by logarithms: their mean, their range, and how far
-// the cold ones are from the mean at most. What some launch lacks is no number.
+// spread says where the warm launches of an end lie in one case, in logarithms: their mean, their range, and how
+// far from the mean the farthest cold one is. It is NaN if a launch lacks the number.
 type spread struct{ mean, scatter, off float64 }
 
+// read is the spread of one case of a metric; "" is the geometric mean over all.
 func (e end) read(m metric.Metric, one string) spread {
 	level := func(o bisect.Outcome) float64 {
 		v, ok := m.Value(bisect.Outcome{Series: o.Series}, one)

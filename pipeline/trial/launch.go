@@ -18,17 +18,17 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Order is one launch: all processes of the plan, one after the other.
+// Order is one launch: all processes of the plan, one after the other. It is a value.
 type Order struct {
 	Recipe    Recipe
 	Request   bisect.Request
 	Bounds    Bounds
 	Reference Reference
-	Suspected bool                                    // a step of this candidate was already blamed on another process
+	Suspected bool                                    // a step of this candidate was blamed on another process before
 	Patience  int                                     // multiplies the limit of a supposed teardown; 0 is 1
 	ProbeDir  string                                  // where the probe for Python is written
 	Report    func(doing string, limit time.Duration) // progress; may be nil
-	OnTimed   func(on bool)                           // the times count from now on, or no more; may be nil
+	OnTimed   func(on bool)                           // told when times begin and cease to count; may be nil
 	Early     *early.Pool                             // starts interpreters before their turn; may be nil
 }
 
@@ -36,17 +36,17 @@ type Order struct {
 type Launched struct {
 	Outcome    bisect.Outcome
 	NotStarted bool          // a process could not be started: nothing else is known
-	Killed     bool          // a process was: it may have left a lock file in the caches
-	Left       bool          // the last process tears down still
+	Killed     bool          // a process was killed, and may have left a lock file in the caches
+	Left       bool          // the last process is still tearing down
 	Suspicious bool          // another process may have ended it
-	Lost       string        // a file that the repository lacks, if it may have failed for that, see Excuse
+	Lost       string        // a file that the repository lacks, if that may be why it failed, see Excuse
 	Last       proc.Result   // of the last process
 	Stall      time.Duration // how long kbisect itself did not run
 	Warnings   []string      // about the whole job
 }
 
 const (
-	// ProtocolVariable names the descriptor on which a program under test speaks.
+	// ProtocolVariable is the environment variable with the number of the descriptor for the trial protocol.
 	ProtocolVariable = "KBISECT_FD"
 
 	// TailMax is how much of the output is searched for words about the machine and for stacks, in bytes;
@@ -55,10 +55,13 @@ const (
 	tailKept = 4 << 10
 )
 
-// Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails.
+// Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails. A failure
+// of a process that was started early, or beside one that still tore down, counts only if the process fails again
+// without that.
 //
-// The files of the plan are written anew, since a candidate may have changed the judge's files, and old results are
-// removed, since a program that writes none would be judged by them.
+// The files of the plan are written anew first, since a candidate may have changed the judge's files, and old
+// results are removed, since a program that writes none would be judged by them. An error is the machine's fault or
+// a *CommandError.
 func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
 	p := o.Recipe
 	if failed, lost, err := p.writeFiles(ctx, w, o.Request.Candidate); err != nil || failed.Class != "" {
@@ -77,8 +80,16 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		beside := o.Early.Leaving()
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
-		if (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK { // nobody is blamed for how it was started
-			o.Early.Await(nil) // which may have held the memory of the device
+		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
+		// with nothing beside it that may hold the memory of the device.
+		if (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK {
+			o.Early.Await(nil)
+			// It finds the caches empty, as the first one did.
+			if w.Caches.Warmed != o.Request.Candidate {
+				if err := w.ClearCaches(); err != nil {
+					return Launched{}, err
+				}
+			}
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
 			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
@@ -101,20 +112,20 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	return sum.Launched, nil
 }
 
-// trialProgress is how the processes of one launch went so far.
+// trialProgress is how the processes of one launch have gone so far.
 type trialProgress struct {
 	Launched
 	spent time.Duration // of the limit of the whole trial
 	used  metrics.Used
 }
 
-// add takes in how the next process went. The end of an optional one decides nothing, unless the whole trial has
+// add takes in how the next process went. How an optional one ended decides nothing, unless the whole trial has
 // reached its limit or the machine failed.
 func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Duration) {
 	o := run.Outcome
 	if stage.Optional && !o.Whole && o.Class != bisect.Infra {
 		if o.Class == bisect.Timeout {
-			o.Warnings = append(o.Warnings, o.Why+", in stage "+stage.Name+", which may fail: the next stage is run all the same")
+			o.Warnings = append(o.Warnings, o.Why+", in stage "+stage.Name+", which may fail: the next stage is run anyway")
 		}
 		o.Class, o.Phase, o.Why, o.Early, o.Supposed = bisect.OK, "", "", false, false
 	}
@@ -160,7 +171,7 @@ func (x *process) spec() (proc.Spec, error) {
 	if x.stage.Speaks != "" {
 		spec.Aliases, spec.WaitOutput = []string{x.stage.Speaks}, !x.stage.Optional // as KernelBot's runner does
 	}
-	spec.PhaseLimit = x.bounds.inForce(spec.Phase) // of the first phase; those of the others are set as they are entered
+	spec.PhaseLimit = x.bounds.inForce(spec.Phase) // of the first phase; enter sets the others'
 	if len(p.Patterns) > 0 {
 		spec.OnOutput = x.output
 	}
@@ -173,8 +184,8 @@ func (x *process) spec() (proc.Spec, error) {
 	return spec, nil
 }
 
-// run runs the process to its end and classifies it: prepare, run, classify, and then what was measured. Nothing
-// that was measured changes how the process is judged.
+// run runs the process to its end, classifies it, and then adds what was measured. Nothing that was measured
+// changes how it is judged.
 func (x *process) run(ctx context.Context) (run Launched, err error) {
 	w, p, r := x.w, x.order.Recipe, x.order.Request
 	spec, err := x.spec()
@@ -186,7 +197,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	defer x.timed("")
 	run.Warnings = x.warnings
 	run.Last, err = x.start(ctx, spec)
-	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line is the shell's, as for a shell
+	if errors.Is(err, syscall.ENOEXEC) { // a script without a #! line, which a shell would run itself
 		spec.Argv = append([]string{"/bin/sh"}, spec.Argv...)
 		run.Last, err = w.Run(ctx, spec)
 	}
@@ -210,8 +221,8 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	return run, nil
 }
 
-// Excuse makes a skip of a failure for which a file may be missing that the repository lacks: it does not count against
-// the commit.
+// Excuse turns a failure into a skip if it may be due to a file that the repository lacks, so that it does not
+// count against the commit.
 func Excuse(o bisect.Outcome, lost string) bisect.Outcome {
 	if lost == "" || o.Class == "" || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return o
@@ -221,7 +232,7 @@ func Excuse(o bisect.Outcome, lost string) bisect.Outcome {
 	return o
 }
 
-// measured adds to what was decided about the process what was measured.
+// measured adds what was measured to what was decided about the process.
 func (x *process) measured(o bisect.Outcome, res proc.Result) bisect.Outcome {
 	o.Exit, o.Speaks, o.Wall, o.Memory = res.Exit, x.protocol.Speaks(), res.Wall.Seconds(), res.MemoryPeak
 	o.Tail = string(res.Tail[max(0, len(res.Tail)-tailKept):])

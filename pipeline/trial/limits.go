@@ -13,11 +13,11 @@ import (
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
-// Limits bound a trial, as the user gives them.
+// Limits bound a trial, as the user gives them. 0 is no limit.
 type Limits struct {
 	Build  time.Duration
 	Run    time.Duration            // the whole trial without the build
-	Phases map[string]kernels.Limit // by phase
+	Phases map[string]kernels.Limit // by phase; may be nil
 
 	BuildMemory int64 `json:",omitempty"` // bytes, 0 for no limit
 	RunMemory   int64 `json:",omitempty"` // likewise, of each process tree of a launch
@@ -26,8 +26,9 @@ type Limits struct {
 // teardown is the phase from a program's last line to its exit.
 const teardown = "teardown"
 
-// Reference is what launches of the good end have shown. Limits may be multiples of its times, and how much it
-// sends shows when another program has sent its last line: what follows is its teardown.
+// Reference is what launches of the good end have shown. Limits may be multiples of its times; and how much it
+// sends shows when another program has sent its last line, so that what follows is its teardown. The zero value
+// knows nothing.
 type Reference struct {
 	Times  map[string]time.Duration // the longest in each phase, and as [bisect.WholeTrial]
 	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
@@ -35,11 +36,12 @@ type Reference struct {
 	Varies bool                     // they do not always send as much
 }
 
-// Learn takes in a launch of the good end that ended well.
+// Learn takes in a launch of the good end that ended well. Times is replaced and never changed, since the bounds of
+// a build ahead may hold the old map.
 func (g *Reference) Learn(o bisect.Outcome) {
 	g.Speaks = &o.Speaks
 	g.learnShape(o)
-	times := maps.Clone(g.Times) // bounds of a build ahead may hold the old ones
+	times := maps.Clone(g.Times)
 	if times == nil {
 		times = map[string]time.Duration{}
 	}
@@ -53,7 +55,7 @@ func (g *Reference) Learn(o bisect.Outcome) {
 	g.Times = times
 }
 
-// learnShape keeps how much good launches send; of programs that do not always send as much, the least.
+// learnShape keeps how much good launches send; the least of it, if programs do not always send as much.
 func (g *Reference) learnShape(o bisect.Outcome) {
 	var s protocol.Shape
 	switch {
@@ -66,13 +68,13 @@ func (g *Reference) learnShape(o bisect.Outcome) {
 	same := g.Shape.Before == s.Before && g.Shape.Result == s.Result && maps.Equal(g.Shape.Kinds, s.Kinds)
 	least, comparable := g.Shape.Least(s)
 	if !comparable {
-		least.Kinds = map[string]int{"never": 1} // so that no line is taken for the last
+		least.Kinds = map[string]int{"never": 1} // matches no program, so that no line is taken for the last
 	}
 	g.Shape, g.Varies = &least, g.Varies || !same
 }
 
-// Bounds are the limits of one trial: the user's and, where the request is in a hurry, the time after which no
-// good run could still be in a phase. They are never changed.
+// Bounds are the limits of one trial: the user's and, if the request is in a hurry, the time after which no good
+// run could still be in a phase. They are never changed.
 type Bounds struct {
 	Limits Limits
 	Good   map[string]time.Duration // see [Reference]
@@ -84,12 +86,12 @@ type Bounds struct {
 	Unprobed bool
 }
 
-// Bounds are those of a request.
+// Bounds are the bounds of a request by what is known now.
 func (g *Reference) Bounds(l Limits, r bisect.Request) Bounds {
 	return Bounds{Limits: l, Good: g.Times, Hurry: r.Hurry, Past: r.Past}
 }
 
-// limit is the user's limit of a phase, "build" and [bisect.WholeTrial] among them; 0 is none.
+// limit is the user's limit of a phase, "build" and [bisect.WholeTrial] included; 0 is none.
 func (b Bounds) limit(phase string) time.Duration {
 	switch phase {
 	case "build":
@@ -116,7 +118,7 @@ func (b Bounds) inForce(phase string) time.Duration {
 	return b.withProbed(phase, full)
 }
 
-// allowed is what a phase may have taken that is known only afterwards.
+// allowed is how long a phase may have taken whose length is known only afterwards.
 func (b Bounds) allowed(phase string) time.Duration { return b.withProbed(phase, b.limit(phase)) }
 
 // withProbed adds to the limit of a phase those of the phases that only the probe would separate from it.
@@ -135,7 +137,7 @@ func patience(good time.Duration) time.Duration {
 	return time.Duration(bisect.Patience(good.Seconds()) * float64(time.Second))
 }
 
-// hurried reports whether a time-out in a phase came from hurry rather than from the user's limit, and why.
+// hurried reports whether a time-out in a phase came from hurry and not from the user's limit, and why.
 func (b Bounds) hurried(phase string) (why string, ok bool) {
 	limit, full := b.inForce(phase), b.limit(phase)
 	if b.Hurry != phase || full > 0 && limit >= full {

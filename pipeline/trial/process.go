@@ -13,7 +13,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// process is one process of a launch. It follows what the program sends and sets the limits of its phases.
+// process is one process of a launch. It follows what the program sends and sets the limits of its phases. Its
+// callbacks (line, closed, output) are called one at a time while the process runs.
 type process struct {
 	w        *workspace.Workspace
 	order    Order
@@ -23,23 +24,23 @@ type process struct {
 	probed   bool     // the probe for Python goes with it
 	bounds   Bounds
 	limit    time.Duration // of the whole process; 0 is none
-	ownLimit bool          // that is the limit of the stage, not what is left for the trial
+	ownLimit bool          // that is the limit of the stage and not what is left for the trial
 	alone    bool          // it is the only process of the trial
 
 	protocol *protocol.Reader
 	popcorn  *protocol.Popcorn // of a process that speaks KernelBot's protocol
 	series   []bisect.Series   // from the output
 	entered  time.Duration     // when the phase in force began, or was returned to
-	until    time.Duration     // the end, or when a limit was reached
-	counts   bool              // the times of the phase in force do
-	early    *early.Waiter     // it was started before its turn; nil: it was not
-	plain    bool              // it must not be
-	said     chan struct{}     // closed when it has said all that a good one says; nil: it is awaited in any case
-	left     bool              // it is not awaited
-	more     bool              // it said more than all
+	until    time.Duration     // when it ended or reached a limit, since its start
+	counts   bool              // the times of the phase in force count
+	early    *early.Waiter     // the process that was started before its turn; nil: none
+	plain    bool              // it must not be started early, nor left to tear down
+	said     chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
+	left     bool              // it was left to tear down
+	more     bool              // it sent more after that, so that said was wrong
 }
 
-// newProcess prepares a process, before which others have spent some of the limit of the trial.
+// newProcess prepares a process; spent is what those before it have used of the limit of the trial.
 func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time.Duration) *process {
 	p := o.Recipe
 	x := &process{w: w, order: o, stage: stage, bounds: o.Bounds, alone: alone(p, stage), protocol: o.Reference.Protocol(p, stage)}
@@ -61,11 +62,11 @@ func newProcess(w *workspace.Workspace, o Order, stage kernels.Stage, spent time
 	return x
 }
 
-// alone reports that a process is the only one of the trial, and speaks the trial protocol.
+// alone reports whether a process is the only one of the trial and speaks the trial protocol.
 func alone(p Recipe, stage kernels.Stage) bool { return len(p.Plan.Stages) < 2 && stage.Speaks == "" }
 
-// Protocol is what follows the lines of a process. Whether the project's programs speak, and how much they send,
-// is known from the good end; before that, and where they do not, a trial is one `run` phase.
+// Protocol returns a reader for the lines of a process. Whether the project's programs speak, and how much they
+// send, is known from the good end; before that, and if they do not, a trial is one `run` phase.
 func (g Reference) Protocol(p Recipe, stage kernels.Stage) *protocol.Reader {
 	reader := &protocol.Reader{Metric: cmp.Or(stage.Metric, p.SampleMetric), Base: stage.Base}
 	if alone(p, stage) {
@@ -101,12 +102,12 @@ func (x *process) report(phase string, limit time.Duration) {
 // untimed are the phases of which no time is compared, unless that of the whole is.
 var untimed = []string{"load", "import", "extension", "compile", teardown}
 
-// Loads reports a phase in which a program does nothing on a device but to make a context and to fill memory.
+// Loads reports a phase in which a program does nothing on a device except make a context and fill memory.
 func Loads(phase string) bool {
 	return phase == teardown || slices.Contains(untimed, phase) && phase != "compile"
 }
 
-// timed reports whether times count in a phase; "" is after the last.
+// timed notes whether times count in a phase and reports a change; "" is after the last phase.
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
 	on := r.Timing && phase != "" && (p.WholeTimed || !slices.Contains(untimed, phase))
@@ -137,7 +138,7 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	return t
 }
 
-// complete reports that it has said all: what comes then is not taken in any more.
+// complete reports that it has sent everything: what comes then is not read any more.
 func (x *process) complete() bool {
 	select {
 	case <-x.said:
@@ -147,7 +148,7 @@ func (x *process) complete() bool {
 	}
 }
 
-// closed takes that the program has closed its descriptor: it has sent its last line, so that teardown begins.
+// closed notes that the program has closed its descriptor. It has sent its last line then, so that teardown begins.
 func (x *process) closed(at time.Duration) (t proc.Transition) {
 	if x.complete() {
 		return t
@@ -162,7 +163,7 @@ func (x *process) output(_ int, line string, _ time.Duration) {
 	}
 }
 
-// enter enters a phase: what is left of its limit holds from now on.
+// enter enters a phase, in which what is left of its limit holds from now on.
 func (x *process) enter(phase string, at time.Duration) proc.Transition {
 	if phase == "" {
 		return proc.Transition{}
@@ -180,8 +181,8 @@ func (x *process) enter(phase string, at time.Duration) proc.Transition {
 	return proc.Transition{Phase: phase, Limit: limit}
 }
 
-// finish takes in how the process ended, so that the phase is known in which it did, and how long the phases
-// took: of a process that reached a limit, until then.
+// finish takes in how the process ended, so that it is known in which phase that was and how long the phases took;
+// of a process that reached a limit, until then.
 func (x *process) finish(res proc.Result) {
 	x.until = res.Wall
 	if res.Timeout == nil {
@@ -195,7 +196,7 @@ func (x *process) finish(res proc.Result) {
 	x.protocol.HitLimit(x.until, max(x.bounds.limit(teardown), time.Second))
 }
 
-// ended collects what there is to classify.
+// ended collects what classify looks at.
 func (x *process) ended(res proc.Result) ended {
 	p := x.order.Recipe
 	e := ended{
@@ -212,7 +213,7 @@ func (x *process) ended(res proc.Result) ended {
 	return e
 }
 
-// spent is what the process has used of the limit of the trial; the time that it took to kill it does not count.
+// spent is what the process has used of the limit of the trial, without the time that it took to kill it.
 func (x *process) spent(res proc.Result) time.Duration {
 	if x.ownLimit {
 		return min(res.Wall, x.stage.Limit)

@@ -15,8 +15,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Probe is when the probe for Python goes with a trial: it names the import of the submission,
-// the build of extensions, compilations and graph capture as phases.
+// Probe is when the probe for Python goes with a trial. It reports the import of the submission, the build of
+// extensions, compilations and graph capture as phases, and costs time.
 type Probe string
 
 // The settings. Without one, the probe goes with Python programs whose times are not compared.
@@ -25,8 +25,8 @@ const (
 	ProbeOff Probe = "off"
 )
 
-// goesWith reports whether the probe goes with a launch of a command below dir. Unprobed is true of a Python
-// program that the probe leaves alone because of its times.
+// goesWith reports whether the probe goes with a launch of a command below dir. unprobed is true for a Python
+// program that the probe leaves alone because its times count.
 func (x Probe) goesWith(r bisect.Request, dir string, argv []string) (probed, unprobed bool) {
 	if x != "" {
 		return x == ProbeOn, false
@@ -54,20 +54,22 @@ func IsPython(dir string, argv []string) bool {
 	return err == nil && ok && strings.Contains(words, "python")
 }
 
-// imports reports whether a process can tell what others of its program import: a Python program by itself.
+// imports reports whether a process can tell what others of its program will import: a Python program that is the
+// whole trial.
 func (x *process) imports() bool {
 	return x.order.Early != nil && !x.plain && x.alone && !x.w.Sandboxed() && IsPython(x.order.Recipe.WorkDir(x.w), x.argv)
 }
 
-// suits reports whether a process may be started early: no time before its own counts.
+// suits reports whether a process may be started early: nothing depends on how long it takes to start, or no time
+// counts from before the program's own phases.
 func (x *process) suits() bool {
-	p := x.order.Recipe
+	p, r := x.order.Recipe, x.order.Request
 	counted := slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == "cpu" || s.From == metrics.Instructions })
-	return x.order.Request.Timing && !p.WholeTimed && !x.probed && !counted && x.imports()
+	return (r.AnyStart || r.Timing && !p.WholeTimed && !x.probed && !counted) && x.imports()
 }
 
-// leaves reports whether a process that has said all may tear down beside the next one: its times are what counts, and they
-// come by the protocol alone. Of what proves an answer, the first launch of each side is awaited.
+// leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
+// count, and they come by the protocol alone. Of what proves an answer, the first launch of each side is awaited.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
 	proves := r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent
@@ -75,7 +77,8 @@ func (x *process) leaves() bool {
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
-// runBy runs the program, and returns as soon as it has said all where it may tear down later.
+// runBy runs the program with run. If the process may tear down later, it returns as soon as the last line has
+// come: the pool then owns the process, and the result has only its time so far.
 func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
 	if !x.leaves() {
 		return x.w.RunBy(ctx, spec, run)
@@ -98,7 +101,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 			return res, err
 		case <-x.said:
 		}
-		if !stop() || !x.order.Early.Leaves() { // it was given up, or the one before is late
+		if !stop() || !x.order.Early.Leaves() { // ctx has ended, or none may be left any more
 			<-gone
 			return res, err
 		}
@@ -111,9 +114,9 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 	})
 }
 
-// start runs the program of a launch: in a process that waits for it, or else in a new one. Where it suits, others are
-// started for the launches that follow in the same workspace. Of what proves an answer, the first launch of each side is
-// started as a user would start it.
+// start runs the program of a launch: in a process that waits for it, or else in a new one. If it suits, others are
+// started for the launches that follow in the same workspace. Of what proves an answer, the first launch of each
+// side is started as a user would.
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	r, pool := x.order.Request, x.order.Early
 	switch {
@@ -139,7 +142,8 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expect starts processes in a workspace in which one of the next launches will be made, if it suits.
+// Expect starts processes in a workspace in which one of the next launches will be made, if that suits. It does not
+// wait for them.
 func Expect(w *workspace.Workspace, o Order) {
 	stages := o.Recipe.Stages(o.Request.Candidate)
 	if len(stages) != 1 {

@@ -4,11 +4,15 @@
 //	Launch    runs the processes of the plan, one after the other, within their limits
 //	classify  decides from what was seen how a process ended: pure, one rule a line
 //
+// Beside them stand what a process is given (environ.go, limits.go), how it is followed while it runs (process.go) or
+// started before its turn (python.go), what is read of a build (examine.go) and of results that were left behind
+// (results.go), and the sentences about how it ended (words.go).
+//
 // [Recipe] says what is the same for every trial; a [Job] or an [Order] says the rest. Both are values: a build
 // ahead of time has its own.
 //
-// The package knows nothing of tries, devices, known-good programs and other trials: package pipeline wraps the
-// steps for these. The candidate's fault is data in an outcome; only the machine's fault is an error.
+// The package must not know of tries, devices, known-good programs and other trials: package pipeline wraps the
+// steps for these. The candidate's fault is data in an outcome; only the machine's fault, or the user's, is an error.
 package trial
 
 import (
@@ -33,7 +37,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Recipe says how candidates are built and run, and which numbers they give. Trials do not change it.
+// Recipe says how candidates are built and run, and which numbers they give. Trials do not change it, except for
+// Keys.
 type Recipe struct {
 	Repo         *source.Repo
 	Plan         kernels.Plan
@@ -42,12 +47,12 @@ type Recipe struct {
 	SampleMetric string             // metric that protocol samples belong to
 	Patterns     []*metrics.Pattern // metrics read from the output
 	Sources      []Source           // metrics that programs and builds leave behind
-	Env          []string           // environment of builds and launches
+	Env          []string           // environment of builds and launches, as NAME=value
 	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
 	Cache        *cache.Cache       // keeps build outputs; may be nil
-	Keys         map[string]string  // of builds in the cache, by candidate, which others made; takes those made here; may be nil
-	Probe        Probe              // for Python; "" is as it fits
-	Learn        bool               // what builds and launches open is noted
+	Keys         map[string]string  // cache keys by Candidate.String(): of builds made elsewhere and here; may be nil
+	Probe        Probe              // for Python; "": if no times are compared
+	Learn        bool               // note which files builds and launches open
 	Early        bool               // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Logs         string             // folder for the output of builds and launches, kept
@@ -59,24 +64,24 @@ func (p Recipe) Opening() workspace.Opening {
 	return workspace.Opening{Repo: p.Repo, Paths: p.Paths, Keep: p.Plan.Keep, Linked: p.Plan.InWorktree}
 }
 
-// OnlyBuilds reports a trial in which nothing is run.
+// OnlyBuilds reports a trial in which nothing is launched.
 func (p Recipe) OnlyBuilds(r bisect.Request) bool {
 	return len(p.Plan.Build) > 0 && (r.BuildOnly || len(p.Plan.Run)+len(p.Plan.Stages) == 0)
 }
 
-// Static reports that a metric is about what was built.
+// Static reports whether a metric is about what was built.
 func (p Recipe) Static() bool {
 	return slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == FromStatic })
 }
 
-// wantsSASS reports that a metric is about the machine code itself, which takes longer to look at.
+// wantsSASS reports whether a metric is about the machine code itself, which takes longer to examine.
 func (p Recipe) wantsSASS() bool {
 	return slices.ContainsFunc(p.Sources, func(s Source) bool {
 		return s.From == FromStatic && (s.Metric == "sass" || s.Metric == "instructions")
 	})
 }
 
-// outputMax bounds the log of a step that is read as a whole, in bytes; 0 is the default.
+// outputMax bounds the log of a step that is read as a whole, in bytes; 0 is the default of package proc.
 func (p Recipe) outputMax() int64 {
 	if p.Static() || slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From != FromStatic && !s.Counted() && s.File == "" }) {
 		return 64 << 20
@@ -84,7 +89,7 @@ func (p Recipe) outputMax() int64 {
 	return 0
 }
 
-// Covers reports whether a file is in the paths.
+// Covers reports whether a file is one of the paths or below one. Without paths it is not.
 func (p Recipe) Covers(file string) bool {
 	return slices.ContainsFunc(p.Paths, func(path string) bool {
 		path = filepath.ToSlash(filepath.Clean(path))
@@ -97,7 +102,7 @@ func (p Recipe) WorkDir(w *workspace.Workspace) string {
 	return filepath.Join(w.Dir, filepath.FromSlash(p.Plan.Dir))
 }
 
-// Stages are the processes of a trial of a candidate.
+// Stages are the processes of a trial of a candidate, in order, with its flags among their arguments.
 func (p Recipe) Stages(c bisect.Candidate) []kernels.Stage {
 	set, _ := p.settings(c) // a wrong one has been reported
 	out := slices.Clone(p.Plan.Stages)
@@ -112,9 +117,9 @@ func (p Recipe) Stages(c bisect.Candidate) []kernels.Stage {
 	return out
 }
 
-// Argv is the run command. A script that the candidate lacks, but the user's work tree has, is taken from there,
-// as `git bisect run ./untracked-script` would: the program itself, or the first argument of an interpreter.
-// Other arguments are the candidate's business. The warning is about a compiled program, the same for every commit.
+// Argv is a run command. A script that the candidate lacks but the user's work tree has is taken from there, as
+// `git bisect run ./untracked-script` would: the program itself, or the first argument of an interpreter. The
+// warning is about a compiled program, which is the same for every commit.
 func (p Recipe) Argv(w *workspace.Workspace, run []string) (argv []string, warning string) {
 	argv = slices.Clone(run)
 	if text := kernels.Inline(argv); text > 0 && p.Plan.Home != "" {
@@ -135,7 +140,7 @@ func (p Recipe) Argv(w *workspace.Workspace, run []string) (argv []string, warni
 	return argv, warning
 }
 
-// IsBinary tells a compiled program from a script.
+// IsBinary reports whether a file is a compiled program (ELF).
 func IsBinary(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,7 +162,7 @@ func (p Recipe) LogFile(r bisect.Request, step string) string {
 	return filepath.Join(p.Logs, fmt.Sprintf("%s-%s-%s-%d.log", FileName(r.Candidate), r.Purpose, step, r.Nth))
 }
 
-// FileName names a candidate where characters other than letters and digits may do harm.
+// FileName names a candidate for use in file names, with letters, digits and a dash only.
 func FileName(c bisect.Candidate) string {
 	if c.Assign == "" {
 		return bisect.ShortID(c.Commit)
@@ -166,8 +171,8 @@ func FileName(c bisect.Candidate) string {
 	return fmt.Sprintf("%s-%x", bisect.ShortID(c.Commit), sum[:4])
 }
 
-// lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed; or
-// "". Where it is known what build and run read, only a file that is named in what the step printed may be.
+// lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed,
+// or "". If it is known what build and run read, it must be named in what the step printed.
 func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
 	words, files := w.Missing()
 	named := func(file string) bool { return strings.Contains(strings.Join(printed, "\n"), path.Base(file)) }
@@ -177,7 +182,8 @@ func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
 	return ""
 }
 
-// writeFiles puts the files of the plan into the export. A class says that the candidate lacks one; lost is as above.
+// writeFiles puts the files of the plan into the export. The outcome has a class if the candidate lacks one; lost
+// is as above.
 func (p Recipe) writeFiles(ctx context.Context, w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, lost string, err error) {
 	plan := p.Plan.At(func(commit string) bool {
 		before, err := p.Repo.IsAncestor(ctx, commit, c.Commit)
@@ -202,7 +208,7 @@ func withoutDir(w *workspace.Workspace, err error) string {
 	return strings.ReplaceAll(firstLine(err.Error()), w.Dir+"/", "")
 }
 
-// ownPaths is what a program printed with the paths of the repository, as its user knows them, for those of the export.
+// ownPaths is what a program printed, with the paths that its user knows in place of those of the export.
 func ownPaths(w *workspace.Workspace, printed []byte) []byte {
 	return bytes.ReplaceAll(printed, []byte(w.Dir+"/"), nil)
 }

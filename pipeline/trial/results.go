@@ -19,18 +19,17 @@ import (
 // Source is a metric that a program does not send but leaves behind, or that the kernel counts.
 type Source struct {
 	Metric string
-	From   string
-	File   string // from the root; "" where it is not read from one
+	From   string // FromStatic or one of metrics.SourceNames
+	File   string // relative to the export; "" if it is not read from a file
 }
 
-// FromStatic is the source of metrics of the build: nothing need be run. Files and what the kernel counts are named in
-// metrics.Sources, what a program sends in config.MetricSources.
+// FromStatic is the source of metrics of the build, for which nothing need be run.
 const FromStatic = "static"
 
 // Counted reports that the kernel counts the metric.
 func (x Source) Counted() bool { return slices.Contains(metrics.SourceNames(true), x.From) }
 
-// Check reports why this machine cannot give the metric, and what to do; nil if it can.
+// Check returns why this machine cannot give the metric, and what to do; nil if it can.
 func (x Source) Check() error {
 	if x.From != metrics.Instructions {
 		return nil
@@ -38,7 +37,7 @@ func (x Source) Check() error {
 	return proc.CanCount()
 }
 
-// clearResults removes the results of an earlier trial, which would be taken for those of the next.
+// clearResults removes the results of an earlier trial, which would be taken for those of the next one.
 func clearResults(dir string, sources []Source) error {
 	in, err := os.OpenRoot(dir) // a candidate may have left links that lead out of it
 	if err != nil {
@@ -57,8 +56,8 @@ func clearResults(dir string, sources []Source) error {
 	return nil
 }
 
-// readResults adds the results that a trial which ended well has left below dir, and what the kernel counted. A trial
-// without the results of a source cannot be judged.
+// readResults adds to o the results that a trial which ended well has left below dir, and what the kernel counted.
+// A trial without the results of a source is a skip, since it cannot be judged.
 func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outcome) {
 	for _, x := range sources {
 		if o.Class != bisect.OK || x.From == FromStatic {
@@ -81,7 +80,7 @@ func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outc
 	}
 }
 
-// count adds what the kernel counted. A number of the same name that the program sent would stand in for it.
+// count adds what the kernel counted, in place of a number of the same name that the program sent.
 func (x Source) count(used metrics.Used, o *bisect.Outcome) {
 	sent := len(o.Series)
 	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(s bisect.Series) bool { return s.Metric == x.Metric })
@@ -96,7 +95,7 @@ func (x Source) count(used metrics.Used, o *bisect.Outcome) {
 	o.Series, o.Unfit = append(o.Series, r.Series...), cmp.Or(o.Unfit, r.Unfit)
 }
 
-// read adds the results of one source.
+// read adds the results of one source. Its error says why they cannot be used.
 func (x Source) read(dir string, data []byte, o *bisect.Outcome) error {
 	r, err := metrics.Read(x.From, metrics.Input{Metric: x.Metric, Data: data, Dir: dir, File: x.File})
 	o.Warnings = append(o.Warnings, r.Warnings...)

@@ -15,8 +15,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// endedFromOutside is what another process may have done to end a step, or "". The candidate may have done the same
-// to itself: only a second time tells.
+// endedFromOutside is what another process may have done to end a step; "" if nothing suggests that. The candidate
+// may have done the same to itself: only a second time tells.
 func endedFromOutside(res proc.Result) string {
 	switch {
 	case memoryRanOut(res) && ownMemory(res) != "":
@@ -39,7 +39,8 @@ func endedFromOutside(res proc.Result) string {
 
 const machineMemory = "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
 
-// ownMemory says that a step failed since its processes used up memory that was theirs, or more than half of all.
+// ownMemory says that a step failed because its processes used up memory that was their own, or more than half of
+// all; "" otherwise.
 func ownMemory(res proc.Result) string {
 	switch {
 	case !res.OOMKilled || res.Exit == 0 && res.Signal == 0:
@@ -52,7 +53,7 @@ func ownMemory(res proc.Result) string {
 	return ""
 }
 
-// Starved says that the machine's memory ran out in a step that held little of it, or "".
+// Starved says that the machine's memory ran out during a step that held little of it; "" otherwise.
 func Starved(res proc.Result) string {
 	if memoryRanOut(res) && !res.OOMOwn {
 		return machineMemory
@@ -62,12 +63,12 @@ func Starved(res proc.Result) string {
 
 func memoryRanOut(res proc.Result) bool { return res.OOMKilled && res.OOMWhere == "machine" }
 
-// Passing reports trouble of the machine that may be over before it can be looked for.
+// Passing reports trouble of the machine that may be over before anybody can look for it.
 func Passing(k protocol.FaultKind) bool {
 	return k == protocol.DiskFull || k == protocol.HostMemory || k == protocol.FilesFull
 }
 
-// Describe says how a process ended that failed, with its last words.
+// Describe says how a failed process ended, with its last words.
 func Describe(res proc.Result) string { return howEnded(res) + lastWords(res.Tail) }
 
 func howEnded(res proc.Result) string {
@@ -113,7 +114,7 @@ func strayWords(strays []string) (warnings []string) {
 	return warnings
 }
 
-// stackWords says where a Python was that was killed or crashed.
+// stackWords says where a Python program was when it was killed or crashed; "" if that is unknown.
 func stackWords(output []byte) string {
 	if where, ok := protocol.PythonStack(output); ok {
 		return " at " + where
@@ -121,12 +122,12 @@ func stackWords(output []byte) string {
 	return ""
 }
 
-// compilerError matches what compilers, linkers and build tools write where they give up: gcc, clang,
-// nvcc, ptxas, ld, rustc, CMake, make.
+// compilerError matches what compilers, linkers and build tools print when they give up: gcc, clang, nvcc, ptxas,
+// ld, rustc, CMake, make.
 var compilerError = regexp.MustCompile(`(?mi)^.*(\berror *(\[\w+\])? *:|\bfatal *:|CMake Error\b|undefined reference to |No rule to make target ).*$`)
 
-// errorWords is what a failed build found missing or its first error, in brackets: what compilers print last is the
-// line of the source, an arrow or a count. Without one it is the last line.
+// errorWords is what a failed build found missing or its first error, in brackets, since what compilers print last
+// is a line of source, an arrow or a count. If there is none, it is the last line.
 func errorWords(exit int, output []byte) string {
 	if m, ok := protocol.FindMissing(exit, output); ok {
 		return inBrackets([]byte(m.Line), 120)
@@ -138,7 +139,7 @@ func errorWords(exit int, output []byte) string {
 	return inBrackets(line, 120)
 }
 
-// lastWords is the last line of the output, or the exception that Python ended with, for a one-line reason.
+// lastWords is, for a one-line reason, the last line of the output or the exception with which Python ended.
 func lastWords(tail []byte) string {
 	if line := protocol.PythonErrorLine(tail); line != nil {
 		return inBrackets(line, 80)
@@ -147,7 +148,7 @@ func lastWords(tail []byte) string {
 	return inBrackets(tail[bytes.LastIndexByte(tail, '\n')+1:], 80)
 }
 
-// inBrackets is one line of an output, cut after a number of bytes, or "".
+// inBrackets is one line of output in brackets, cut after most bytes; "" for an empty line.
 func inBrackets(text []byte, most int) string {
 	line := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

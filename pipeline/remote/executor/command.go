@@ -13,10 +13,11 @@ import (
 	"syscall"
 )
 
-// commands are three commands of the user's, for any other scheduler: submit prints the id of a job as its last line, state
-// one word for it (pending, running, done, failed or lost), cancel ends it. Their words may hold {spec}, {program}, {output},
-// {name}, {seconds} and, but in submit, {id}. Where nothing is shared, {spec} is all that the job needs, for the standard input
-// of kbisect worker -, whose standard output becomes {output}.
+// commands drives any other scheduler through three commands of the user's. submit prints the id of a job as its
+// last line; state prints one word for it: pending, running, done, failed or lost; cancel ends it. Their arguments
+// may contain {spec}, {program}, {output}, {name} and {seconds} in submit, and {id} in the other two. Where nothing
+// is shared, {spec} is the archive with all that the job needs, to be given to kbisect worker - on its standard
+// input, and what that prints has to end up in {output}.
 type commands struct {
 	settings Settings
 
@@ -24,12 +25,14 @@ type commands struct {
 	live map[string]bool // ids of jobs that were submitted and have not ended
 }
 
-// Submit implements Executor. The user's command is refused where it fails at once and says so; only what it calls knows why.
+// Submit implements Executor. A command that fails is tried once more, as only what it calls knows why it failed;
+// if it fails again with an exit status, that is a refusal. One that could not be started, was killed or did not
+// answer is always tried again.
 func (x *commands) Submit(ctx context.Context, j Job) (string, error) {
 	r := strings.NewReplacer("{spec}", cmp.Or(j.Inputs, j.Spec), "{program}", j.Program, "{output}", j.Output, "{name}", j.Session+"-"+j.Name, "{seconds}", strconv.Itoa(int(j.Fence.Seconds())))
 	out, err := tool(ctx, "", filled(x.settings.Submit, r)...)
 	var failed *toolError
-	if errors.As(err, &failed) && (!j.Again || failed.code < 0) { // a second failure would be one more of many
+	if errors.As(err, &failed) && (!j.Again || failed.code < 0) {
 		return "", fmt.Errorf("submit: %w", err)
 	}
 	if err != nil {
@@ -46,11 +49,12 @@ func (x *commands) Submit(ctx context.Context, j Job) (string, error) {
 	return id, nil
 }
 
-// States implements Executor, by one command for each job.
+// States implements Executor with one command for each job. A word other than the five is an error and not a state,
+// so that a mistake in the user's script shows at once instead of as a job that never ends.
 func (x *commands) States(ctx context.Context, ids []string) (map[string]Report, error) {
 	all := map[string]Report{}
 	for _, id := range ids {
-		if pid, err := strconv.Atoi(id); err == nil && pid > 0 { // a process whose parent has ended is ours, and there until we look
+		if pid, err := strconv.Atoi(id); err == nil && pid > 0 { // kbisect is a subreaper: an orphaned job is its child, and a zombie until it is waited for
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		}
 		out, err := tool(ctx, "", filled(x.settings.State, strings.NewReplacer("{id}", id))...)
@@ -70,13 +74,15 @@ func (x *commands) States(ctx context.Context, ids []string) (map[string]Report,
 	return all, nil
 }
 
+// forget notes that a job has ended, so that Cancel leaves it alone.
 func (x *commands) forget(id string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.live, id)
 }
 
-// Cancel implements Executor.
+// Cancel implements Executor. The session's name means nothing to the user's commands, so that without ids the jobs
+// that this process submitted are cancelled. All are tried; the first error is returned.
 func (x *commands) Cancel(ctx context.Context, _ string, ids ...string) (first error) {
 	x.mu.Lock()
 	if ids == nil {
@@ -92,12 +98,13 @@ func (x *commands) Cancel(ctx context.Context, _ string, ids ...string) (first e
 	return first
 }
 
-// Version implements Executor.
+// Version implements Executor. It names the commands and runs none of them.
 func (x *commands) Version(context.Context) (string, error) {
 	return "commands " + x.settings.Submit[0] + ", " + x.settings.State[0] + ", " + x.settings.Cancel[0], nil
 }
 
-// filled is a command with its templates filled in.
+// filled is a command with its templates replaced in every argument. No shell is involved, so that nothing needs
+// quoting.
 func filled(argv []string, r *strings.Replacer) (out []string) {
 	for _, word := range argv {
 		out = append(out, r.Replace(word))

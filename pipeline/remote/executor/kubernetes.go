@@ -31,20 +31,21 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 )
 
-// kubernetes makes a Job of each block. What becomes of jobs is watched, never asked for. Objects are plain maps: of the
-// typed clients alone, the types of core/v1 would be as large as kbisect.
+// kubernetes makes a Job of each block. Two watches report what becomes of jobs and pods (kubestate.go); nothing is
+// polled. Objects are plain maps and the client is dynamic: the typed clients would add 4 MB to the program, and
+// informers 22.
 type kubernetes struct {
 	settings Settings
-	session  string         // common to its jobs, and their label
-	template map[string]any // of pods, the user's
+	session  string         // name that its jobs have in common, and their label
+	template map[string]any // the user's pod template; nil if there is none; never changed
 	seen     *seen
-	stop     context.CancelFunc // of the watches
+	stop     context.CancelFunc // ends the watches; nil until they begin; guarded by mu
 
 	mu     sync.Mutex
-	opened *cluster // nil: to be opened, again where the credentials were refused
+	opened *cluster // nil until opened, and again when the credentials were refused
 }
 
-// cluster is an API server, and a namespace of it.
+// cluster is a client of one API server and one namespace.
 type cluster struct {
 	namespace, host string
 	objects         *dynamic.DynamicClient
@@ -58,23 +59,24 @@ var (
 	reviewsOf = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
 )
 
-// The inputs of a job lie in Secrets that it owns, each of which holds a megabyte.
+// The inputs of a job lie in Secrets that it owns. The API server limits a Secret to 1 MiB; 4 KiB of that are left for
+// what is in it besides data.
 const (
 	pieceSize, mostPieces = 1<<20 - 1<<12, 32
 
-	MostLog = 64 << 20 // bytes that are read of what a job prints
+	MostLog = 64 << 20 // bytes that are read of what a job prints or writes, anywhere in package remote
 )
 
-// NodeVariable is where a job of Kubernetes finds the name of its node.
+// NodeVariable is the environment variable in which a job of Kubernetes finds the name of its node.
 const NodeVariable = "KBISECT_NODE"
 
-// Jobs and pods have the label of their session; jobs that of their block, and pods that of their job.
+// Labels: jobs and pods carry that of their session, jobs also that of their block, and pods that of their job.
 const sessionLabel, blockLabel, jobLabel = "kbisect.dev/session", "kbisect.dev/block", "kbisect.dev/job"
 
-// kubernetesHint is for what a cluster refuses.
+// kubernetesHint ends the message about anything that a cluster refuses.
 const kubernetesHint = "\nhint: kbisect doctor --executor tries the keys of [executor]; kbisect help clusters has the rights that kbisect needs"
 
-// newKubernetes reads the user's files. It asks nobody yet.
+// newKubernetes reads the pod template and the kubeconfig. It does not contact the server yet.
 func newKubernetes(s Settings, session string) (*kubernetes, error) {
 	x := &kubernetes{settings: s, session: session, seen: newSeen()}
 	if s.PodTemplate != "" {
@@ -90,7 +92,8 @@ func newKubernetes(s Settings, session string) (*kubernetes, error) {
 	return x, err
 }
 
-// parseTemplate reads a pod template, in YAML or JSON. The API server checks what is in it.
+// parseTemplate reads a pod template or a pod, in YAML or JSON. It checks no more than the code relies on; the API
+// server checks the rest when a job is submitted.
 func parseTemplate(data []byte) (t map[string]any, err error) {
 	if err := yaml.UnmarshalStrict(data, &t); err != nil {
 		return nil, err
@@ -109,7 +112,8 @@ func parseTemplate(data []byte) (t map[string]any, err error) {
 	return t, nil
 }
 
-// open is the cluster of the kubeconfig, or the one that this process runs in.
+// open returns the client for the kubeconfig's cluster or, inside of a pod, for that of the pod; it makes one if
+// there is none. A configuration that cannot be used is a RefusedError.
 func (x *kubernetes) open() (*cluster, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +132,7 @@ func (x *kubernetes) open() (*cluster, error) {
 	if c.namespace, _, err = loaded.Namespace(); err != nil {
 		return nil, &RefusedError{"[executor] kubernetes: " + err.Error()}
 	}
-	config.QPS, config.WarningHandler, config.UserAgent = -1, rest.NoWarnings{}, "kbisect" // the server knows best what is too much
+	config.QPS, config.WarningHandler, config.UserAgent = -1, rest.NoWarnings{}, "kbisect" // no rate limit on our side: the server has its own
 	client, err := rest.HTTPClientFor(config)
 	if err == nil {
 		c.objects, err = dynamic.NewForConfigAndClient(config, client)
@@ -146,12 +150,14 @@ func (x *kubernetes) open() (*cluster, error) {
 	return c, nil
 }
 
+// of is the client of one kind of object in the cluster's namespace.
 func (c *cluster) of(r schema.GroupVersionResource) dynamic.ResourceInterface {
 	return c.objects.Resource(r).Namespace(c.namespace)
 }
 
-// judged tells what waiting does not help with from a server that is away. Where credentials are refused that were
-// accepted before, they are read again.
+// judged turns errors that waiting does not cure into a RefusedError, and leaves those of a server that is away.
+// Refused credentials drop the client, so that the next request reads them again; they may have expired and been
+// renewed. Only if the server has never accepted any is that the user's mistake.
 func (x *kubernetes) judged(err error) error {
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -168,7 +174,8 @@ func (x *kubernetes) judged(err error) error {
 	return &RefusedError{"[executor] kubernetes: " + err.Error() + kubernetesHint}
 }
 
-// ask makes a request in bounded time, also for a search that is interrupted.
+// ask makes one request within answerBound. The end of ctx does not stop it, since an interrupted search still has
+// to cancel its jobs.
 func (x *kubernetes) ask(ctx context.Context, request func(context.Context, *cluster) error) error {
 	c, err := x.open()
 	if err != nil {
@@ -182,8 +189,10 @@ func (x *kubernetes) ask(ctx context.Context, request func(context.Context, *clu
 	return x.judged(err)
 }
 
-// Submit implements Executor. The name of a job is its id, and is never used again: Kubernetes may take minutes to make the
-// pod of a job that has the name of one just deleted.
+// Submit implements Executor. The name of a job is its id and ends at random, because a name must never be used
+// twice: the job controller (seen with Kubernetes 1.36) takes its record of a deleted job for that of a new one of
+// the same name, and makes no pod for minutes. The Secrets with the inputs come after the job, which has to own
+// them; its pod waits for them.
 func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 	if err := x.watching(ctx); err != nil {
 		return "", err
@@ -216,12 +225,13 @@ func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 	})
 	var refused *RefusedError
 	if errors.As(err, &refused) && len(pieces) > 0 {
-		_ = x.Cancel(ctx, j.Session, name) // it would wait for its inputs
+		_ = x.Cancel(ctx, j.Session, name) // its pod would wait forever for the missing inputs
 	}
 	return name, err
 }
 
-// found is a job that may have been submitted before, nil if it was not.
+// found looks for a job that an earlier try may have submitted, by its labels; nil if there is none. A job that is
+// being deleted does not count.
 func found(ctx context.Context, c *cluster, j Job) (*unstructured.Unstructured, error) {
 	if !j.Again {
 		return nil, nil
@@ -238,7 +248,7 @@ func found(ctx context.Context, c *cluster, j Job) (*unstructured.Unstructured, 
 	return nil, nil
 }
 
-// States implements Executor by what the watches have seen.
+// States implements Executor from what the watches have seen, and asks nobody.
 func (x *kubernetes) States(ctx context.Context, ids []string) (map[string]Report, error) {
 	if err := x.watching(ctx); err != nil {
 		return nil, err
@@ -246,7 +256,8 @@ func (x *kubernetes) States(ctx context.Context, ids []string) (map[string]Repor
 	return x.seen.reports(ids), nil
 }
 
-// Cancel implements Executor. What jobs own goes with them.
+// Cancel implements Executor. Pods and Secrets go with the job that owns them. Without ids the session is over, and
+// its watches end, too.
 func (x *kubernetes) Cancel(ctx context.Context, session string, ids ...string) error {
 	all := ids == nil
 	err := x.ask(ctx, func(ctx context.Context, c *cluster) error {
@@ -278,7 +289,7 @@ func (x *kubernetes) Cancel(ctx context.Context, session string, ids ...string) 
 // News implements Watcher.
 func (x *kubernetes) News(id string) <-chan struct{} { return x.seen.news(id) }
 
-// Log implements Watcher.
+// Log implements Watcher. The log of a pod that is gone is lost, which is not an error.
 func (x *kubernetes) Log(ctx context.Context, id string) (log []byte, err error) {
 	pod := x.seen.pod(id)
 	if pod == "" {
@@ -300,7 +311,8 @@ func (x *kubernetes) Log(ctx context.Context, id string) (log []byte, err error)
 	return log, err
 }
 
-// Version implements Executor. It names the rights that are missing.
+// Version implements Executor. It also asks the server which of the rights that kbisect needs are missing; those
+// are a RefusedError.
 func (x *kubernetes) Version(ctx context.Context) (version string, err error) {
 	var missing []string
 	err = x.ask(ctx, func(ctx context.Context, c *cluster) error {
@@ -335,7 +347,7 @@ func (x *kubernetes) Version(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// rights are the least that kbisect works with.
+// rights are the least that kbisect works with, as "verb resource". The manual's Role has to grant the same.
 func (x *kubernetes) rights() []string {
 	all := []string{"create jobs", "list jobs", "watch jobs", "delete jobs", "list pods", "watch pods"}
 	if x.settings.Streams() {
@@ -344,7 +356,7 @@ func (x *kubernetes) rights() []string {
 	return all
 }
 
-// container is the name of the one that makes trials: the first of the template.
+// container is the name of the container that runs kbisect: the first of the template.
 func (x *kubernetes) container() string {
 	all, _, _ := unstructured.NestedSlice(x.template, "spec", "containers")
 	if len(all) > 0 {
@@ -356,7 +368,10 @@ func (x *kubernetes) container() string {
 	return "kbisect"
 }
 
-// manifest is a block as a Job: the user's template, with what [executor] says and a block needs on top.
+// manifest describes a block as a Job: the user's template, and on top of it what [executor] says and what a block
+// needs. pieces is the number of Secrets that hold its inputs; 0 if a folder is shared. The Job never restarts its
+// pod (backoffLimit 0), since package remote decides about tries, and the server deletes it after an hour if nobody
+// else does.
 func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	s, labels := x.settings, map[string]any{"app.kubernetes.io/managed-by": "kbisect", sessionLabel: j.Session}
 	template := runtime.DeepCopyJSON(x.template)
@@ -391,17 +406,17 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 		claim, path, _ := strings.Cut(v, ":")
 		addVolume(spec, first, fmt.Sprintf("kbisect-%d", i), path, map[string]any{"persistentVolumeClaim": map[string]any{"claimName": claim}})
 	}
-	// A shell sees to it that what the job prints is kept where both sides see it.
+	// The shell sends what the job prints to the shared folder, and exec lets signals reach kbisect.
 	first["command"] = []any{"/bin/sh", "-c", `exec "$0" worker "$1" >"$2" 2>&1`, j.Program, j.Spec, j.Output}
 	if pieces > 0 {
-		dir := "/run/kbisect/" + name // of this job alone
+		dir := "/run/kbisect/" + name
 		first["command"] = []any{"kbisect", "worker", dir}
 		var sources []any
 		for i := range pieces {
 			sources = append(sources, map[string]any{"secret": map[string]any{"name": pieceName(name, i)}})
 		}
 		addVolume(spec, first, "kbisect-inputs", dir, map[string]any{"projected": map[string]any{"sources": sources}})
-	} else if uid := os.Getuid(); uid != 0 { // the shared folder is this user's
+	} else if uid := os.Getuid(); uid != 0 { // only this user may enter the shared folder
 		security, _ := spec["securityContext"].(map[string]any)
 		spec["securityContext"] = merged(map[string]any{"runAsUser": int64(uid), "runAsGroup": int64(os.Getgid())}, security)
 	}
@@ -418,13 +433,13 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	if s.ServiceAccount != "" {
 		spec["serviceAccountName"] = s.ServiceAccount
 	} else if _, ok := spec["serviceAccountName"]; !ok {
-		spec["automountServiceAccountToken"] = false // a candidate has no business with the cluster
+		spec["automountServiceAccountToken"] = false // keeps the cluster's API out of the candidate's reach
 	}
 	if len(j.Exclude) > 0 {
 		avoid(spec, j.Exclude)
 	}
 	job := map[string]any{"backoffLimit": int64(0), "ttlSecondsAfterFinished": int64(3600), "template": map[string]any{"metadata": pod, "spec": spec}}
-	if s.Queue != "" { // Kueue lets it go
+	if s.Queue != "" { // Kueue resumes it
 		job["suspend"] = true
 		labels["kueue.x-k8s.io/queue-name"] = s.Queue
 	}
@@ -432,7 +447,7 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	return map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": name, "labels": labels}, "spec": job}
 }
 
-// avoid prefers other nodes. It does not insist: there may be no other.
+// avoid makes a pod prefer other nodes. It is no requirement: there may be no other node.
 func avoid(spec map[string]any, nodes []string) {
 	var fields []any
 	for _, n := range nodes {
@@ -445,13 +460,13 @@ func avoid(spec map[string]any, nodes []string) {
 	spec["affinity"] = merged(affinity, map[string]any{"nodeAffinity": merged(node, map[string]any{key: append(listOf(node[key]), term)})})
 }
 
-// addVolume gives a pod a volume, and a container its mount.
+// addVolume gives a pod a volume and mounts it in a container.
 func addVolume(spec, container map[string]any, name, path string, volume map[string]any) {
 	spec["volumes"] = append(listOf(spec["volumes"]), merged(volume, map[string]any{"name": name}))
 	container["volumeMounts"] = append(listOf(container["volumeMounts"]), map[string]any{"name": name, "mountPath": path})
 }
 
-// toleration reads key, key=value, key:effect or key=value:effect.
+// toleration reads key, key=value, key:effect or key=value:effect. Without a value any value is tolerated.
 func toleration(s string) map[string]any {
 	s, effect, _ := strings.Cut(s, ":")
 	key, value, equal := strings.Cut(s, "=")
@@ -465,12 +480,14 @@ func toleration(s string) map[string]any {
 	return t
 }
 
+// listOf is a copy of a list in an object, or nil if there is none. It is copied because append must not write into
+// the array of the user's template.
 func listOf(v any) []any {
 	list, _ := v.([]any)
 	return slices.Clone(list)
 }
 
-// texts is a mapping of texts as one of anything.
+// texts converts a map of strings for use in an object.
 func texts(m map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range m {
@@ -479,7 +496,7 @@ func texts(m map[string]string) map[string]any {
 	return out
 }
 
-// merged is a mapping with another on top.
+// merged returns a new map with the entries of both; above wins.
 func merged(below, above map[string]any) map[string]any {
 	out := map[string]any{}
 	maps.Copy(out, below)
@@ -487,7 +504,7 @@ func merged(below, above map[string]any) map[string]any {
 	return out
 }
 
-// gitVersion is the version in the answer of an API server.
+// gitVersion is the version in an API server's answer to /version, or "".
 func gitVersion(data []byte) string {
 	_, rest, _ := bytes.Cut(data, []byte(`"gitVersion":`))
 	fields := bytes.SplitN(rest, []byte(`"`), 3)
@@ -497,12 +514,14 @@ func gitVersion(data []byte) string {
 	return string(fields[1])
 }
 
-// piecesOf cuts what was packed.
+// piecesOf cuts an archive into pieces that each fit into a Secret.
 func piecesOf(data []byte) [][]byte { return slices.Collect(slices.Chunk(data, pieceSize)) }
 
+// pieceName has three digits, since the worker puts the pieces together in the order of their names.
 func pieceName(job string, n int) string { return fmt.Sprintf("%s-%03d", job, n) }
 
-// pieceOf is a piece as a Secret, which goes with its job. Sources may be confidential.
+// pieceOf is a piece of a job's inputs as a Secret, which the server deletes with the job. It is no ConfigMap
+// because sources may be confidential.
 func pieceOf(job string, uid types.UID, session string, n int, data []byte) map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true,

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// kubeJob and kubePod are what counts of a Job and of a Pod.
+// kubeJob and kubePod are the parts of a Job and of a Pod that the reports depend on.
 type kubeJob struct {
 	Spec   struct{ Suspend bool }
 	Status struct{ Conditions []kubeCondition }
@@ -41,15 +41,17 @@ type kubeContainer struct {
 	}
 }
 
-// report is what becomes of a pod. Reasons are those of the kubelet, the scheduler, the taint manager and the collector of
-// pods; what is not known may still run.
+// report is what a pod's status says of its job. The first matching rule wins, and their order is the policy: why
+// the machine ended it comes before how its containers ended, since an evicted container also ends with an exit
+// status. Reasons are those of the kubelet, the scheduler, the taint manager and the pod garbage collector;
+// anything unknown may still run.
 func (p kubePod) report() Report {
 	r := Report{Pending, p.Spec.NodeName, p.Status.Phase}
 	say := func(s State, reason, message string) Report {
 		r.State, r.Words = s, words(reason, message)
 		return r
 	}
-	for _, c := range p.Status.Conditions { // what ended it, where the machine did
+	for _, c := range p.Status.Conditions { // set when something other than its containers ended it
 		if c.Type != "DisruptionTarget" || c.Status != "True" {
 			continue
 		}
@@ -64,7 +66,7 @@ func (p kubePod) report() Report {
 		return say(Late, p.Status.Reason, p.Status.Message)
 	case "Preempting", "Preempted":
 		return say(Cancelled, p.Status.Reason, p.Status.Message)
-	case "NodeLost": // it stays Running: nobody is there to say otherwise
+	case "NodeLost": // its phase stays Running, as no kubelet is left to change it
 		return say(Lost, p.Status.Reason, p.Status.Message)
 	}
 	all := append(append([]kubeContainer{}, p.Status.InitContainerStatuses...), p.Status.ContainerStatuses...)
@@ -77,7 +79,7 @@ func (p kubePod) report() Report {
 	case "Succeeded":
 		return say(Done, "Succeeded", "")
 	case "Failed":
-		if p.Status.Reason != "" { // the kubelet did not take it, or evicted it
+		if p.Status.Reason != "" { // the kubelet rejected or evicted it
 			return say(Lost, p.Status.Reason, p.Status.Message)
 		}
 		for _, c := range all {
@@ -109,6 +111,7 @@ func (p kubePod) report() Report {
 	return r
 }
 
+// words joins a reason and its message.
 func words(reason, message string) string {
 	if message == "" {
 		return reason
@@ -116,19 +119,21 @@ func words(reason, message string) string {
 	return reason + ": " + oneLine(message)
 }
 
-// seen is what watches have told of the jobs of a session.
+// seen is what the two watches have told of the jobs of a session. The goroutines of the watches write it; Submit,
+// States and the waiting samples read it.
 type seen struct {
-	first chan struct{} // closed when the first lists were answered, or were not
+	first chan struct{} // closed when both first lists have been answered or have failed
 
 	mu      sync.Mutex
-	waiting int // for a first answer
-	listed  bool
+	waiting int  // first lists that are still outstanding
+	listed  bool // some list has been answered
 	jobs    map[string]kubeJob
-	pods    map[string]seenPod       // by job; the last of each
-	told    map[string]chan struct{} // by job: closed at the next that is seen of it
-	away    map[string]error         // by resource: why it is not watched now
+	pods    map[string]seenPod       // by job: its newest pod, also after that is gone
+	told    map[string]chan struct{} // by job: closed at its next change; see news
+	away    map[string]error         // by resource: why it is not watched now; nil if it is
 }
 
+// seenPod is the last state of a pod. A pod that is gone keeps its report: it may be the only trace of a lost node.
 type seenPod struct {
 	name, uid, created string
 	gone               bool
@@ -139,14 +144,15 @@ func newSeen() *seen {
 	return &seen{first: make(chan struct{}), waiting: 2, jobs: map[string]kubeJob{}, pods: map[string]seenPod{}, told: map[string]chan struct{}{}, away: map[string]error{}}
 }
 
-// ever reports that the server has answered.
+// ever reports whether the server has ever answered, and so has accepted the credentials.
 func (s *seen) ever() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listed
 }
 
-// answered notes that a list was answered, or why not.
+// answered notes that a list was answered, or why it was not. first is true for the caller's first list and is
+// reset.
 func (s *seen) answered(resource string, err error, first *bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +166,8 @@ func (s *seen) answered(resource string, err error, first *bool) {
 	}
 }
 
-// take takes in a job or a pod, or that there is none any more.
+// take takes in the new state of a job or a pod, or that it was deleted. Of several pods of a job the one that was
+// made last counts, whatever the order in which their events arrive.
 func (s *seen) take(o *unstructured.Unstructured, gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +191,7 @@ func (s *seen) take(o *unstructured.Unstructured, gone bool) {
 	s.tell(job)
 }
 
-// tell lets those go on who wait for news of a job. The caller holds mu.
+// tell wakes those who wait for news of a job. The caller holds mu.
 func (s *seen) tell(job string) {
 	if waiting := s.told[job]; waiting != nil {
 		close(waiting)
@@ -192,7 +199,7 @@ func (s *seen) tell(job string) {
 	}
 }
 
-// news is closed by the next [seen.tell] of a job.
+// news returns a channel that the next [seen.tell] of a job closes.
 func (s *seen) news(job string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,6 +209,7 @@ func (s *seen) news(job string) <-chan struct{} {
 	return s.told[job]
 }
 
+// decode converts an object of the dynamic client by way of JSON, which ignores the fields that v lacks.
 func decode(o *unstructured.Unstructured, v any) error {
 	data, err := o.MarshalJSON()
 	if err != nil {
@@ -210,7 +218,8 @@ func decode(o *unstructured.Unstructured, v any) error {
 	return json.Unmarshal(data, v)
 }
 
-// replace takes in a whole list.
+// replace takes in a complete list. Jobs that are not in it no longer exist; pods that are not in it are marked as
+// gone.
 func (s *seen) replace(jobs bool, list []unstructured.Unstructured) {
 	s.mu.Lock()
 	if jobs {
@@ -227,7 +236,7 @@ func (s *seen) replace(jobs bool, list []unstructured.Unstructured) {
 	}
 }
 
-// pod is the name of a job's pod, "" where it is gone.
+// pod is the name of a job's pod, or "" if it is gone.
 func (s *seen) pod(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +246,7 @@ func (s *seen) pod(id string) string {
 	return ""
 }
 
-// reports are those of jobs that there are.
+// reports are those of the jobs that exist, by id.
 func (s *seen) reports(ids []string) map[string]Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +260,9 @@ func (s *seen) reports(ids []string) map[string]Report {
 	return all
 }
 
-// jobReport is what becomes of a job with a pod, if it has or had one.
+// jobReport is what becomes of a job; has says whether p is a pod that it has or had. The conditions of the Job
+// come first, since they are final. A failed Job whose pod did not end was deprived of it: somebody deleted the
+// pod.
 func jobReport(j kubeJob, p seenPod, has bool) Report {
 	for _, c := range j.Status.Conditions {
 		if c.Status != "True" {
@@ -279,7 +290,8 @@ func jobReport(j kubeJob, p seenPod, has bool) Report {
 	return Report{Pending, "", "the job has no pod yet"}
 }
 
-// watching begins to watch, and says why nothing is seen at the moment.
+// watching starts the watches, waits for their first lists, and returns why jobs cannot be seen at the moment, if
+// so. The watches outlive ctx: they end with Cancel of the session.
 func (x *kubernetes) watching(ctx context.Context) error {
 	x.mu.Lock()
 	if x.stop == nil {
@@ -304,7 +316,9 @@ func (x *kubernetes) watching(ctx context.Context) error {
 	return nil
 }
 
-// follow lists what there is of the session, and then watches, again and again: watches end, by themselves too.
+// follow keeps one kind of object watched until ctx ends: it lists what there is, watches from there on, and begins
+// again when the watch ends, which servers do after some minutes even if all is well. Failures are retried after
+// 0.1 to 5 s.
 func (x *kubernetes) follow(ctx context.Context, r schema.GroupVersionResource) {
 	first, wait := true, time.Duration(0)
 	for ctx.Err() == nil {
@@ -314,7 +328,7 @@ func (x *kubernetes) follow(ctx context.Context, r schema.GroupVersionResource) 
 			wait = 0
 			for e := range w.ResultChan() {
 				o, ok := e.Object.(*unstructured.Unstructured)
-				if e.Type == watch.Error { // as that it has missed too much
+				if e.Type == watch.Error { // such as 410: it has missed too much, and only a new list helps
 					break
 				}
 				if ok && e.Type != watch.Bookmark {
@@ -331,7 +345,8 @@ func (x *kubernetes) follow(ctx context.Context, r schema.GroupVersionResource) 
 	}
 }
 
-// list takes in what there is, and watches from there on.
+// list takes in what there is and returns a watch that begins at the version of the list, so that nothing is missed
+// in between.
 func (x *kubernetes) list(ctx context.Context, r schema.GroupVersionResource) (watch.Interface, error) {
 	c, err := x.open()
 	if err != nil {

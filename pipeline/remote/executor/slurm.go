@@ -20,16 +20,18 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-// slurm submits with sbatch, jobs that are submitted at once as an array; or with srun where nothing is shared. All jobs of
-// a session have one name, by which they are cancelled, and their own as a comment, those of an array in its order.
+// slurm submits with sbatch, several jobs at once as an array; or with srun where nothing is shared. All jobs of a
+// session have the same Slurm name, by which they are found and cancelled. A job's own name is in the comment,
+// which for an array lists the names of its tasks in order. The id of a task is ARRAY_INDEX.
 type slurm struct {
 	settings Settings
 
 	mu      sync.Mutex
-	waiting []*submission
-	clients map[string]<-chan struct{} // of jobs by id: closed when the srun has ended
+	waiting []*submission              // to be submitted together; whoever adds the first one submits all
+	clients map[string]<-chan struct{} // by job id: closed when the srun of the job has ended
 }
 
+// submission is a job that waits for others to be submitted with. id and err may be read once done is closed.
 type submission struct {
 	Job
 	id   string
@@ -39,11 +41,11 @@ type submission struct {
 
 const (
 	gathering = 20 * time.Millisecond // how long a job waits for others to be submitted with
-	mostTasks = 32                    // of an array: its comment has all their names
+	mostTasks = 32                    // of an array, whose comment has to hold all their names
 )
 
-// Submit implements Executor. Slurm does not put a job back into the queue by itself: it would run again on the node where
-// it failed.
+// Submit implements Executor. The first caller waits a moment for others and submits all of them as arrays. Jobs
+// are not requeued by Slurm (--no-requeue): it would run them on the node where they failed.
 func (x *slurm) Submit(ctx context.Context, j Job) (string, error) {
 	if j.Again {
 		if id, err := x.find(ctx, j, waitOrRun); err != nil || id != "" {
@@ -82,7 +84,9 @@ func (x *slurm) Submit(ctx context.Context, j Job) (string, error) {
 	return s.id, s.err
 }
 
-// options are what sbatch and srun are called with alike. A build wants no device.
+// options are those that sbatch and srun have in common. Jobs with equal options can be one array. A build asks for
+// no device and may need another partition, so that it gets only what [executor] build says. Slurm counts --time in
+// minutes.
 func (x *slurm) options(j Job) (argv []string) {
 	s := x.settings
 	set := [][2]string{
@@ -105,7 +109,8 @@ func (x *slurm) options(j Job) (argv []string) {
 	return append(argv, more...)
 }
 
-// submit submits jobs as one: several as an array, or one by one where Slurm takes no array.
+// submit submits jobs with equal options: several as an array, or one by one if Slurm refuses the array. The script
+// is given on standard input; each task picks its own command from it. It closes done of each.
 func (x *slurm) submit(ctx context.Context, options []string, all []*submission) {
 	var script strings.Builder
 	script.WriteString("#!/bin/sh\ncase \"${SLURM_ARRAY_TASK_ID:-0}\" in\n")
@@ -137,7 +142,7 @@ func (x *slurm) submit(ctx context.Context, options []string, all []*submission)
 	}
 }
 
-// refused tells what the user can correct from what passes by itself.
+// refused turns a failure of sbatch or srun that will not pass by itself into a RefusedError.
 func refused(err error) error {
 	var failed *toolError
 	if errors.As(err, &failed) && failed.code > 0 && !passing().MatchString(failed.said) {
@@ -146,10 +151,14 @@ func refused(err error) error {
 	return err
 }
 
-// passing are the complaints of sbatch and srun that pass by themselves: the controller is away, or the queue is full.
+// passing matches the complaints of sbatch and srun that pass by themselves: the controller is away, or a limit on
+// queued jobs is reached. Everything else with an exit status is a refusal.
 var passing = lazy.Pattern(`(?i)unable to contact|timed out|connection|communication|temporarily|try again|limit|not responding|zero bytes|i/o error|controller`)
 
-// An srun carries a job's inputs there, after the program that reads them, and what it prints back.
+// srun connects the standard streams of this machine and the node. What is sent is the gzipped program and then its
+// inputs; the other side needs only a shell, head and gzip. Standard output is collected in a file of its own and
+// appended at the end, so that the result is the last line of the output whatever srun says on standard error
+// meanwhile.
 const (
 	sending = `program=$1 inputs=$2 output=$3; shift 3
 cat "$program" "$inputs" | "$@" >"$output.said" 2>"$output"
@@ -159,8 +168,8 @@ cat "$output.said" >>"$output"; rm -f "$output.said"`
 d=$(mktemp -d) && head -c "$1" | gzip -d >"$d/kbisect" && chmod 700 "$d/kbisect" && "$d/kbisect" worker -`
 )
 
-// attach submits a job by an srun that stays with it. It outlives this process: a resumed search finds the job, and what it
-// printed.
+// attach submits a job by an srun that stays connected to it and returns when Slurm knows the job. The srun runs in
+// a session of its own and outlives this process: a resumed search finds the job, and its output in the file.
 func (x *slurm) attach(ctx context.Context, j Job) (string, error) {
 	program, err := os.Stat(j.Program)
 	if err != nil {
@@ -175,7 +184,7 @@ func (x *slurm) attach(ctx context.Context, j Job) (string, error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // what came of it stands in the output
+		_ = cmd.Wait() // its exit status says less than the output
 		close(ended)
 	}()
 	over := false
@@ -198,25 +207,25 @@ func (x *slurm) attach(ctx context.Context, j Job) (string, error) {
 			over = true
 		case <-time.After(wait):
 		case <-ctx.Done():
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // it takes its job with it
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // srun cancels its job when it is terminated
 			<-ended
 			return "", context.Cause(ctx)
 		}
 	}
 }
 
-// query asks for the jobs of this user in some states, a line for each, tasks of arrays each for itself. Its format is fixed,
-// where that of --json differs between versions of Slurm, some of which list the jobs of everybody then, whatever is asked
-// for.
+// query runs squeue for the jobs of this user in some states: a line for each, and one for each task of an array.
+// The format is fixed because --json differs between versions of Slurm, and some of them then list the jobs of all
+// users.
 func query(ctx context.Context, states, format string, more ...string) (string, error) {
 	argv := []string{"squeue", "--noheader", "--array", "--user=" + strconv.Itoa(os.Getuid()), "--states=" + states, "--format=" + format}
 	return tool(ctx, "", append(argv, more...)...)
 }
 
-// waitOrRun are the states of jobs that have not ended.
+// waitOrRun are the states of jobs that have not ended, for query.
 const waitOrRun = "pending,configuring,running,suspended,completing"
 
-// find is the last job of a name in some states, or "".
+// find is the id of the last job of a name in some states, or "".
 func (x *slurm) find(ctx context.Context, j Job, states string) (found string, err error) {
 	out, err := query(ctx, states, "%i|%k", "--name="+j.Session, "--sort=i")
 	for line := range strings.Lines(out) {
@@ -229,12 +238,14 @@ func (x *slurm) find(ctx context.Context, j Job, states string) (found string, e
 	return found, err
 }
 
-// States implements Executor by one query.
+// States implements Executor by one query for all jobs of the user. Asking for ids would fail as a whole if Slurm
+// has forgotten one of them. Tasks of an array that were cancelled before they ran are listed as one, under the
+// array's id.
 func (x *slurm) States(ctx context.Context, ids []string) (map[string]Report, error) {
-	out, err := query(ctx, "all", "%i|%T|%N|%r") // one id that is forgotten would be an error, where those of a user are not
+	out, err := query(ctx, "all", "%i|%T|%N|%r")
 	all, asked := parseStates(out), map[string]Report{}
 	for _, id := range ids {
-		array, _, _ := strings.Cut(id, "_") // tasks that were cancelled before they ran are one
+		array, _, _ := strings.Cut(id, "_")
 		for _, id := range []string{array, id} {
 			if r, ok := all[id]; ok {
 				asked[id] = r
@@ -244,7 +255,7 @@ func (x *slurm) States(ctx context.Context, ids []string) (map[string]Report, er
 	return asked, err
 }
 
-// parseStates reads lines of "id|STATE|node|reason".
+// parseStates reads lines of "id|STATE|node|reason". Other lines are skipped.
 func parseStates(out string) map[string]Report {
 	all := map[string]Report{}
 	for line := range strings.Lines(out) {
@@ -261,7 +272,8 @@ func parseStates(out string) map[string]Report {
 	return all
 }
 
-// slurmState is what a state of Slurm's means. What is not known may still run: only a result or a known end counts.
+// slurmState is what a state of Slurm's (squeue(1), JOB STATE CODES) means. An unknown one counts as running: only
+// a result or a known end may settle a job.
 func slurmState(word string) State {
 	switch word {
 	case "PENDING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "REQUEUE_FED", "SPECIAL_EXIT":
@@ -282,12 +294,13 @@ func slurmState(word string) State {
 	return Running
 }
 
-// endBound is how long cancelled jobs may take to end before they are left alone. Slurm takes seconds for one that it was just
-// about to start, which does no harm.
+// endBound is how long Cancel waits for jobs to end. Slurm takes five seconds for one that it was just about to
+// start, but such a job writes nothing and need not be waited for.
 const endBound = 2 * time.Second
 
-// Cancel implements Executor. All jobs of a session have ended then, since they write to its folder. Only jobs of this user and this session are cancelled, whatever the ids are. (With --name and
-// the id of a task that waits, scancel would cancel its whole array.)
+// Cancel implements Executor. It waits until the jobs have ended, within endBound, because they write to the folder
+// that the caller is about to remove. Ids are first reduced to live jobs of this user and session, and then
+// cancelled by id alone: given --name and the id of a waiting task, scancel cancels the whole array.
 func (x *slurm) Cancel(ctx context.Context, session string, ids ...string) error {
 	mine := []string{"--user=" + strconv.Itoa(os.Getuid()), "--name=" + session}
 	if ids != nil {
@@ -323,7 +336,7 @@ func (x *slurm) Cancel(ctx context.Context, session string, ids ...string) error
 	return err
 }
 
-// Version implements Executor.
+// Version implements Executor. sbatch --version does not contact the controller, so that a query follows.
 func (x *slurm) Version(ctx context.Context) (string, error) {
 	version, err := tool(ctx, "", "sbatch", "--version")
 	if err == nil {
