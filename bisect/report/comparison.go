@@ -114,7 +114,7 @@ type Contrast struct {
 
 // Name is the metric with its case.
 func (c Contrast) Name() string {
-	if c.Case == nil && c.AllCases {
+	if c.Overall() {
 		return c.Metric + ", all cases"
 	}
 	return number(c.Metric, c.Case)
@@ -150,41 +150,67 @@ func With(result string, all []Contrast) []Contrast {
 	return out
 }
 
-// Moved names what moved of the contrasts with a result: a metric over all of its cases where it did, else what moved
-// farthest; "" where there are none.
-func (s Compared) Moved(result string) string {
-	all := With(result, s.Contrasts)
-	switch len(all) {
-	case 0:
+// Overall reports a contrast of all cases together.
+func (c Contrast) Overall() bool { return c.Case == nil && c.AllCases }
+
+// lead picks the contrast that a sentence about a result names first: of undecided ones the most uncertain, else the
+// one over all cases, else the one that moved farthest. There is none for a result that names none.
+func lead(result string, all []Contrast) (c Contrast, ok bool) {
+	all = With(result, all)
+	if len(all) == 0 {
+		return c, false
+	}
+	switch result {
+	case GateOpen:
+		return slices.MaxFunc(all, func(a, b Contrast) int { return cmp.Compare(a.width(), b.width()) }), true
+	case GateRegression, GateImprovement:
+		return all[max(0, slices.IndexFunc(all, Contrast.Overall))], true
+	}
+	return c, false
+}
+
+// wording is how a sentence gives the change of the contrast that it leads with.
+type wording func(Contrast) string
+
+// whole words a change with its interval, see [Contrast.Change].
+func whole(errorRate float64) wording {
+	return func(c Contrast) string { return c.Change(errorRate) }
+}
+
+// brief words a change without its interval.
+func brief(c Contrast) string { return words.Change(float64(c.Bound.Value)) }
+
+// moved names what moved of the contrasts with a result; "" where there are none.
+func (s Compared) moved(result string, in wording) string {
+	first, ok := lead(result, s.Contrasts)
+	if !ok {
 		return ""
-	case 1:
-		return words.Printable(all[0].Name()) + " " + all[0].Change(s.ErrorRate)
 	}
-	overall := func(c Contrast) bool { return c.Case == nil && c.AllCases }
-	lead := slices.IndexFunc(all, overall)
-	if lead < 0 {
-		return fmt.Sprintf("%d of %d metrics, most of all %s %s", len(all), len(s.Contrasts), words.Printable(all[0].Name()), all[0].Change(s.ErrorRate))
+	all := With(result, s.Contrasts)
+	out := words.Printable(first.Name()) + " " + in(first)
+	switch {
+	case len(all) == 1:
+		return out
+	case !first.Overall():
+		return fmt.Sprintf("%d of %d metrics, most of all %s", len(all), len(s.Contrasts), out)
 	}
-	singles, moved := slices.DeleteFunc(slices.Clone(s.Contrasts), overall), slices.DeleteFunc(slices.Clone(all), overall)
-	out := fmt.Sprintf("%s %s", words.Printable(all[lead].Name()), all[lead].Change(s.ErrorRate))
+	singles, moved := slices.DeleteFunc(slices.Clone(s.Contrasts), Contrast.Overall), slices.DeleteFunc(all, Contrast.Overall)
 	if len(moved) > 0 {
 		out += fmt.Sprintf("; %d of %s, most %s (%s)", len(moved), words.Count(len(singles), "case"), words.Printable(cmp.Or(Text(moved[0].Case), moved[0].Name())), words.Change(float64(moved[0].Bound.Value)))
 	}
 	return out
 }
 
-// Brief takes the interval out of a verdict that leads with one; change is what it leads with, whole.
-func Brief(s Compared, verdict, result string) (head, change string) {
-	all := With(result, s.Contrasts)
-	if len(all) == 0 {
+// heading is a verdict without the interval of the change that it leads with, and that change whole. sentence makes
+// the verdict from the contrasts; one that rests on something else, such as a failure, stays as it is and has no change.
+func heading(s Compared, result, verdict string, sentence func(wording) string) (head, change string) {
+	first, ok := lead(result, s.Contrasts)
+	in := whole(s.ErrorRate)
+	rest, rests := strings.CutPrefix(verdict, sentence(in)) // what follows is not about the contrasts
+	if !ok || !rests {
 		return verdict, ""
 	}
-	lead := all[max(0, slices.IndexFunc(all, func(c Contrast) bool { return c.Case == nil && c.AllCases }))]
-	interval := lead.Change(s.ErrorRate)
-	if head = strings.Replace(verdict, " "+interval, " "+words.Change(float64(lead.Bound.Value)), 1); head == verdict {
-		return verdict, ""
-	}
-	return head, words.Printable(lead.Name()) + " " + interval
+	return sentence(brief) + rest, words.Printable(first.Name()) + " " + in(first)
 }
 
 // Confidence is how sure the verdicts are, all together; "" where none rests on numbers.
@@ -193,7 +219,7 @@ func Confidence(s Compared) string {
 		return ""
 	}
 	of := ""
-	if s.Moved(GateRegression)+s.Moved(GateImprovement) != "" {
+	if len(With(GateRegression, s.Contrasts))+len(With(GateImprovement, s.Contrasts)) > 0 {
 		of = "that it changed at all, "
 	}
 	return fmt.Sprintf("%.4g %% %sover all metrics, from %s of fresh launches in turn", 100*(1-s.ErrorRate), of, words.Count(s.Pairs, "pair"))
@@ -221,7 +247,7 @@ func (s Compared) between(result string) string {
 }
 
 // open says what can neither be shown nor ruled out, and what the launches could have shown.
-func (s Compared) open(why string) string {
+func (s Compared) open(why string, in wording) string {
 	all := With(GateOpen, s.Contrasts)
 	switch {
 	case why != "":
@@ -231,11 +257,11 @@ func (s Compared) open(why string) string {
 	case len(all) == 0:
 		return "Cannot tell: there are no numbers to compare."
 	}
-	widest := slices.MaxFunc(all, func(a, b Contrast) int { return cmp.Compare(a.width(), b.width()) })
+	widest, _ := lead(GateOpen, all)
 	out := fmt.Sprintf("Cannot tell: %d of %d metrics undecided after %s", len(all), len(s.Contrasts), words.Count(s.Pairs, "pair"))
-	out += fmt.Sprintf(", above all %s %s", words.Printable(widest.Name()), widest.Change(s.ErrorRate))
+	out += fmt.Sprintf(", above all %s %s", words.Printable(widest.Name()), in(widest))
 	if widest.Visible.Known() {
-		out += fmt.Sprintf("; so many pairs show a change of %s four times in five, looked for is %s", words.Percent(float64(widest.Visible)), words.Percent(s.Effect))
+		out += fmt.Sprintf("; %s show a change of %s four times in five, looked for is %s", words.Count(s.Pairs, "pair"), words.Percent(float64(widest.Visible)), words.Percent(s.Effect))
 	} else {
 		out += "; too few pairs to show any change"
 	}
@@ -249,15 +275,22 @@ func (s Compared) open(why string) string {
 }
 
 // Sentence says what a comparison came to; why is of a result that rests on no number.
-func (c *Comparison) Sentence(why string) string {
+func (c *Comparison) Sentence(why string) string { return c.sentence(why, whole(c.ErrorRate)) }
+
+// Heading is the verdict without the interval of the change that it leads with, and that change whole.
+func (c *Comparison) Heading() (head, change string) {
+	return heading(c.Compared, c.Result, c.Verdict, func(in wording) string { return c.sentence("", in) })
+}
+
+func (c *Comparison) sentence(why string, in wording) string {
 	var out string
 	switch {
 	case c.Result == GateRegression && c.Failure != nil:
 		out = "B is worse: " + why + "."
 	case c.Result == GateRegression:
-		out = "B is worse: " + c.Moved(c.Result) + "."
+		out = "B is worse: " + c.moved(c.Result, in) + "."
 	case c.Result == GateImprovement:
-		out = "B is better: " + cmp.Or(c.Moved(c.Result), why) + "."
+		out = "B is better: " + cmp.Or(c.moved(c.Result, in), why) + "."
 	case c.Result == NoDifference:
 		out = fmt.Sprintf("No difference of %s or more: %s.", words.Percent(c.Effect), c.between(NoDifference))
 	case c.Result == "infra":
@@ -265,7 +298,7 @@ func (c *Comparison) Sentence(why string) string {
 	case c.Result == "interrupted":
 		out = "Interrupted; the launches made so far are kept."
 	default:
-		out = c.open(why)
+		out = c.open(why, in)
 	}
 	if c.SameCommit {
 		out += " A and B are the same commit: any difference is noise of this machine."

@@ -29,7 +29,7 @@ func TestSentence(t *testing.T) {
 		{samples.Comparison("improvement", samples.Contrast("improvement", "", 0.8)), "", "B is better: time -20.0 % (99 % CI -22.0 to -18.0 %), lower is better."},
 		{samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1)), "", "No difference of 3 % or more: time changes by -2.00 to +2.00 %, lower is better."},
 		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05), samples.Contrast("cannot-tell", "n2", 1)), "",
-			"Cannot tell: 2 of 2 metrics undecided after 8 pairs, above all time of n2 +0.00 % (99 % CI -2.00 to +2.00 %), lower is better; so many pairs show a change of 2.1 % four times in five, looked for is 3 %."},
+			"Cannot tell: 2 of 2 metrics undecided after 8 pairs, above all time of n2 +0.00 % (99 % CI -2.00 to +2.00 %), lower is better; 8 pairs show a change of 2.1 % four times in five, looked for is 3 %."},
 		{samples.Comparison("cannot-tell"), "A fails", "Cannot tell: A fails."},
 		{samples.Comparison("improvement"), "A fails in 2 of 2 launches", "B is better: A fails in 2 of 2 launches."},
 		{samples.Comparison("interrupted"), "", "Interrupted; the launches made so far are kept."},
@@ -42,6 +42,29 @@ func TestSentence(t *testing.T) {
 	same.SameCommit = true
 	if got := same.Sentence(""); !strings.Contains(got, "the same commit") {
 		t.Error(got)
+	}
+}
+
+// TestHeading: a heading leaves out the interval on which its verdict rests, which stands whole beside it; a verdict that
+// rests on anything else stays as it is.
+func TestHeading(t *testing.T) {
+	for _, x := range []struct {
+		doc        *report.Comparison
+		why, after string
+		head       string
+		change     string
+	}{
+		{samples.Comparison("regression", samples.Contrast("regression", "n2", 1.1), samples.Contrast("regression", "n3", 1.3)), "", " B does not report x.",
+			"B is worse: 2 of 2 metrics, most of all time of n3 +30.0 %. B does not report x.", "time of n3 +30.0 % (99 % CI +28.0 to +32.0 %), lower is better"},
+		{samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1)), "", "", "No difference of 3 % or more: time changes by -2.00 to +2.00 %, lower is better.", ""},
+		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05)), "A fails", "", "Cannot tell: A fails.", ""},
+		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05)), "", "",
+			"Cannot tell: 1 of 1 metrics undecided after 8 pairs, above all time of n1 +5.0 %; 8 pairs show a change of 2.1 % four times in five, looked for is 3 %.", "time of n1 +5.0 % (99 % CI +3.0 to +7.0 %), lower is better"},
+	} {
+		x.doc.Verdict = x.doc.Sentence(x.why) + x.after
+		if head, change := x.doc.Heading(); head != x.head || change != x.change {
+			t.Errorf("%s\n%s\nwant %s\n%s", head, change, x.head, x.change)
+		}
 	}
 }
 

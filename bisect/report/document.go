@@ -2,8 +2,12 @@
 // contract when it is marshalled and is read back only from the store. [NewSearch] makes that of a search from a
 // finding and the [Ledger] of its launches; the documents of the other commands are filled by who launched.
 //
-// What people read is made from a document by package page, what CI systems read by package ci. This package
-// knows neither; of words it holds only the sentences that are keys of a document: headline, verdict, summary.
+// What people read is made from a document by package page, what CI systems read by package ci. This package must know
+// neither; of words it holds only the sentences that are keys of a document: headline, verdict, summary.
+//
+// In all documents times are in seconds and commits are full ids. A ratio is new over old, and so are the bounds of
+// its interval; a probability goes from 0 to 1; a share of 1 is all of the difference between the ends. Keys are part
+// of the contract: one that does not apply is null or an empty list, never missing.
 package report
 
 import (
@@ -18,8 +22,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Document is what a command came to: a [*Search], a [*Comparison], a [*Gate], a [*Measurement], an
-// [*Explanation] or a [*History]. Keys that do not apply are empty lists or null, never missing.
+// Document is what a command came to: a [*Search], a [*Comparison], a [*Gate], a [*Measurement], an [*Explanation] or
+// a [*History]. The unexported methods are what [Complete] and [Read] need; other packages tell documents apart by
+// their type.
 type Document interface {
 	schema() string
 	facts() *Facts
@@ -27,7 +32,7 @@ type Document interface {
 	next(l Ledger) []Command
 }
 
-// Read reads a document that the store keeps. Its error names the session.
+// Read reads a document that the store keeps, by its schema. Its error names the session.
 func Read(data []byte, session string) (Document, error) {
 	var head struct {
 		Schema string `json:"schema"`
@@ -47,7 +52,8 @@ func Read(data []byte, session string) (Document, error) {
 	return nil, fmt.Errorf("the finding of session %s: unknown schema %q", session, head.Schema)
 }
 
-// WriteJSON writes a document, or another value of a report, indented.
+// WriteJSON writes a document, or another value of a report, indented and with a final line feed. What could drive a
+// terminal is escaped. The error is that of marshalling or of w.
 func WriteJSON(w io.Writer, document any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -66,7 +72,7 @@ type Number = bisect.Number
 // Unknown is the number that is not known.
 func Unknown() Number { return bisect.Unknown() }
 
-// Summary describes one number a launch.
+// Summary describes the launches of one candidate, one number a launch.
 type Summary = compare.Summary
 
 // Estimate is a number with its interval.
@@ -100,7 +106,7 @@ func (c CommitInfo) date() string {
 	return c.When.Format("2006-01-02T15:04:05-07:00")
 }
 
-// Candidate is one side of a comparison, or what was measured.
+// Candidate is one side of a comparison, or what was measured, with how many of its launches count.
 type Candidate struct {
 	Revision string     `json:"revision"` // as it was asked for
 	Commit   string     `json:"commit"`
@@ -141,7 +147,8 @@ func NewFailure(o *bisect.Outcome) *Failure {
 	return &Failure{o.Class, text(o.Phase), o.Why}
 }
 
-// Table is a table of a document, in words: cells are made where the figures are known, and read the same everywhere.
+// Table is a table of a document, in words. Its cells are made where the figures are known, so that it reads the same
+// in every format.
 type Table struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`

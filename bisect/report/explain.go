@@ -45,8 +45,8 @@ func (x *Explanation) about() subject { return subject{totals: x.Totals, devices
 // next implements Document.
 func (x *Explanation) next(l Ledger) []Command { return []Command{every(l, x.Session)} }
 
-// Rank scores all rows, names those that moved most, and sums that up. About is what was searched for, nil where whatever
-// moved is of interest.
+// Rank scores all rows, sets Moved to those that moved most, and sums these up. about is the effect that was searched
+// for, nil where whatever moved is of interest. To be called once all rows are there.
 func (e *Explanation) Rank(about *bisect.Effect) {
 	e.Moved = figures.Rank(e.Rows, about)
 	e.Summary = figures.Summary(e.Moved, e.Rows, about)
@@ -118,9 +118,9 @@ func (e *Explanation) Table(title, a, b string) Table {
 	return t
 }
 
-// shown leaves out what did not move and is no key figure, figures of the program that only one side has, the kernels
-// that only one side has but for their times, and those beyond the first few; kernels that moved most come first, then
-// those of which something moved. left is the number of kernels left out, single that of figures of one side.
+// shown drops rows that did not change, unless they are key figures; figures of the program that only one side has; all
+// but the times of kernels that only one side has; and kernels beyond the first few. Kernels that changed most come
+// first, then those in which anything changed. left counts the kernels dropped, single the figures of one side.
 func (e Explanation) shown() (rows []figures.Row, left, single int) {
 	var kernels []string
 	of, moved := map[string][]figures.Row{}, map[string]bool{}

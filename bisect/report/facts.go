@@ -6,7 +6,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Facts are what the JSON of every command says beside its own result. [Complete] fills them in.
+// Facts are what the JSON of every command says besides its own result. [Complete] fills them in.
 type Facts struct {
 	Measured Measured       `json:"measured"`
 	Next     []Command      `json:"next"`  // what a reader would type now
@@ -51,7 +51,8 @@ type Setup struct {
 	Dirty   bool
 }
 
-// Complete fills in the facts of a document from the ledger that it rests on.
+// Complete fills in the facts of a document from the ledger that it rests on. It comes last, since the commands that
+// it suggests depend on the result.
 func Complete(d Document, l Ledger) {
 	f, about := d.facts(), d.about()
 	f.Next, f.LeftOut = Next(d, l), about.left
@@ -99,7 +100,8 @@ func cases(launches []Launch, metric string) []string {
 	return all
 }
 
-// times is where the wall time went, in seconds, by account; what launches took beyond that ran beside something else.
+// times is where the wall time went, in seconds. Accounts are exclusive and add up to "wall"; whatever the launches
+// took beyond their account ran beside something else, and is listed under "overlapped".
 func times(t Totals, launches []Launch) map[string]any {
 	out, counted := map[string]any{"wall": t.Wall}, map[string]float64{}
 	for _, s := range t.Spent {
@@ -119,7 +121,8 @@ func times(t Totals, launches []Launch) map[string]any {
 	return out
 }
 
-// Next is what a reader would type now: see the change, read its output, go on with what stopped early, or find out more.
+// Next is what a reader would type now: see the change, read its output, go on with what stopped early, or find out
+// more.
 func Next(d Document, l Ledger) []Command { return d.next(l) }
 
 // every is the command that shows the launches of a session.

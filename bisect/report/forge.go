@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Forge is the address of a commit on the forge that origin is, but for its id at the end; "" for none.
+// Forge is the address of a commit's page without the id at its end; "" where origin is on no forge that is known.
 type Forge string
 
 // Link is the address of a commit, "" where there is none.
@@ -23,8 +23,9 @@ var plainPath = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+$`)
 // plainHost is the name of a machine, with its port.
 var plainHost = regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?$`)
 
-// ForgeOf reads the address of a remote as git takes it. It knows GitHub and GitLab, also on a machine of one's own that
-// bears their name. What stands before the host, such as a token, is left out.
+// ForgeOf reads the address of a remote as git takes it. It knows GitHub and GitLab, and machines of one's own whose
+// name begins so. Credentials in front of the host are left out, and any address with a character that might need
+// escaping gives "".
 func ForgeOf(remote string) Forge {
 	host, path := "", ""
 	if u, err := url.Parse(remote); err == nil && u.Host != "" {

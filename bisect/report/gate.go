@@ -22,8 +22,8 @@ const (
 	GateAccepted    = "accepted" // of a number: worse, by no more than the repository accepts
 )
 
-// Gate is what a gate came to: the merge base of a branch and the one that it goes into, against HEAD.
-// Numbers that are not known are null.
+// Gate is what a gate came to: HEAD against the merge base with the branch that it goes into. Numbers that are not
+// known are null.
 type Gate struct {
 	Schema      string       `json:"schema"`
 	Session     *string      `json:"session"` // null: nothing was launched
@@ -70,8 +70,8 @@ func (g *Gate) next(l Ledger) []Command {
 	return append(out, every(l, *g.Session))
 }
 
-// FailedGate is the document of a gate that ended in an error with an exit code, without a verdict; headline is the
-// error in a line.
+// FailedGate is the document of a gate that ended in an error, without a verdict; headline is the error in one line,
+// code the exit code. CI systems get a document whatever happens.
 func FailedGate(err error, headline string, code int) *Gate {
 	g := &Gate{
 		Schema: GateSchema, Result: GateError, Verdict: "Stopped: " + words.Printable(headline), ExitCode: code, Accepted: []Acceptance{}, Changed: []Place{},
@@ -81,7 +81,7 @@ func FailedGate(err error, headline string, code int) *Gate {
 	return g
 }
 
-// Stopped reports a gate that ended without looking at all that it was asked about.
+// Stopped reports whether the gate ended without looking at all that it was asked about.
 func (g *Gate) Stopped() bool {
 	return g.Result == GateError || g.Result == "infra" || g.Result == "interrupted"
 }
@@ -137,8 +137,15 @@ type GateSearch struct {
 }
 
 // Sentence says what a gate came to; why is of a result that rests on no number.
-func (g *Gate) Sentence(why string) string {
-	reason := g.Reason(why)
+func (g *Gate) Sentence(why string) string { return g.sentence(why, whole(g.ErrorRate)) }
+
+// Heading is the verdict without the interval of the change that it leads with, and that change whole.
+func (g *Gate) Heading() (head, change string) {
+	return heading(g.Compared, g.Result, g.Verdict, func(in wording) string { return g.sentence("", in) })
+}
+
+func (g *Gate) sentence(why string, in wording) string {
+	reason := g.reason(why, in)
 	switch g.Result {
 	case GateRegression:
 		return "Regression: " + reason + "."
@@ -154,21 +161,23 @@ func (g *Gate) Sentence(why string) string {
 	case "interrupted":
 		return "Interrupted; no verdict on HEAD."
 	}
-	return g.open(why)
+	return g.open(why, in)
 }
 
 // Reason is what a regression, an improvement or a pass rests on: the sentence without the verdict, for a caller
 // that gives a verdict of its own. It is "" for every other result. failure describes how HEAD fails, where it does.
-func (g *Gate) Reason(failure string) string {
+func (g *Gate) Reason(failure string) string { return g.reason(failure, whole(g.ErrorRate)) }
+
+func (g *Gate) reason(failure string, in wording) string {
 	switch {
 	case g.NotLaunched != nil:
 		return *g.NotLaunched + "; nothing was launched"
 	case g.Result == GateRegression && g.Failure != nil:
 		return failure
 	case g.Result == GateRegression:
-		return g.Moved(GateRegression)
+		return g.moved(GateRegression, in)
 	case g.Result == GateImprovement:
-		return g.Moved(GateImprovement) + g.accepts()
+		return g.moved(GateImprovement, in) + g.accepts()
 	case g.Result != GatePass || len(g.Contrasts) == 0:
 		return ""
 	}
@@ -179,7 +188,7 @@ func (g *Gate) Reason(failure string) string {
 }
 
 // Improved says what got better, "" where nothing did.
-func (g *Gate) Improved() string { return g.Moved(GateImprovement) }
+func (g *Gate) Improved() string { return g.moved(GateImprovement, whole(g.ErrorRate)) }
 
 // accepts counts what was let pass.
 func (g *Gate) accepts() string {
@@ -189,8 +198,8 @@ func (g *Gate) accepts() string {
 	return ""
 }
 
-// acceptance is what let a number pass, or would have if it were less: that of the very case, or of all cases
-// together, and not one of them for the other.
+// acceptance is the entry that let a number pass, or would have if the number were smaller; nil for none. An entry for
+// all cases covers their mean only, and one for a case only that case.
 func (g *Gate) acceptance(c Contrast) *Acceptance {
 	for i, a := range g.Accepted {
 		if a.Metric == c.Metric && (a.Case == nil) == (c.Case == nil) && Text(a.Case) == Text(c.Case) {

@@ -75,8 +75,9 @@ type Step struct {
 // leastStep is the smallest change, as a fraction, that counts as a step: launches of different days drift.
 const leastStep = 0.01
 
-// Steps are the commits at which the level changed: the 95 % interval of a commit and that of the level before it, the
-// commits since the last step together, have nothing in common, and the medians differ.
+// Steps are the commits at which the level changed. A commit is a step when its 95 % interval and the intervals of all
+// commits since the last step have nothing in common, and the medians differ by more than leastStep. Commits without
+// an interval are skipped.
 func (s HistorySeries) Steps() (out []Step) {
 	var level []float64
 	low, high := Number(math.Inf(1)), Number(math.Inf(-1))

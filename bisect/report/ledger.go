@@ -9,8 +9,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Ledger is what a document rests on: the launches themselves, and what the repository and the configuration
-// say of them. It is never part of the JSON. Each part may be missing.
+// Ledger is what a document rests on: the launches themselves, and what the repository and the configuration say of
+// them. It is never part of the JSON. Each part may be missing; the document then says less.
 type Ledger struct {
 	Launches []Launch
 	Commits  map[string]CommitInfo // by id; those of the range
@@ -36,7 +36,7 @@ func (l Launch) ID() bisect.TrialID {
 	return bisect.TrialID{Candidate: l.Candidate, Purpose: l.Purpose, Nth: l.Nth}
 }
 
-// Info is what is known of a commit.
+// Info is what is known of a commit, at least its id.
 func (l Ledger) Info(id string) CommitInfo {
 	if c, ok := l.Commits[id]; ok {
 		return c
@@ -65,8 +65,9 @@ type Spent struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Totals adds up the launches. Where the wall time of all attempts went, and the price of an hour of a device, 0 where none is
-// known, come from outside; the price counts the seconds of running, not those of building.
+// Totals adds up the launches. spent, where the wall time of all attempts went, and gpuHour, the price of an hour of a
+// device (0: not known), come from outside. The price counts the seconds of running, not those of building. Launches
+// taken over from earlier sessions cost nothing and are only counted.
 func (l Ledger) Totals(spent []Spent, gpuHour float64) Totals {
 	t := Totals{Trials: len(l.Launches), Spent: append([]Spent{}, spent...)}
 	for _, s := range spent {
@@ -120,7 +121,7 @@ type PhaseCost struct {
 	Longest float64
 }
 
-// PhaseCosts is the time by phase: build first, then in the order of the launches.
+// PhaseCosts is the time of all launches by phase: build first, then in the order in which programs enter them.
 func (l Ledger) PhaseCosts() []PhaseCost {
 	order := []string{"build"}
 	at := map[string]*PhaseCost{"build": {}}
@@ -149,11 +150,12 @@ func (l Ledger) PhaseCosts() []PhaseCost {
 	return all
 }
 
-// mostPhases bounds what tables show of phases, whose names programs choose.
+// mostPhases bounds what tables show of phases, whose names and number programs choose.
 const mostPhases = 256
 
-// MergePhases adds the phases of a launch to those of others, in an order: a new one comes after the phase
-// before it, if that is known, else before the next one. Beyond a bound it leaves them out.
+// MergePhases adds the phases of a launch to an order of phases: a new one comes after the phase that it followed in
+// this launch, or else before the first phase that is known. Beyond mostPhases new ones are left out. It may change
+// order.
 func MergePhases(order []string, launch []bisect.PhaseTime) []string {
 	for k, p := range launch {
 		if slices.Contains(order, p.Name) || len(order) >= mostPhases {
@@ -179,8 +181,8 @@ type Starts struct {
 	GoodCold, GoodWarm, BadCold, BadWarm Number
 }
 
-// ColdWarm compares first processes with later ones on the same caches, phase by phase, at both ends. It is
-// empty for programs that use no caches.
+// ColdWarm compares first processes, which fill the caches, with later ones, phase by phase, at both ends; good and
+// bad are commit ids. It is nil for programs that use no caches, and where none ran with warm ones.
 func (l Ledger) ColdWarm(good, bad string) []Starts {
 	var order []string
 	times := map[string]*[4][]float64{}
@@ -227,7 +229,7 @@ func Median(v []float64) Number {
 	return Number((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
 }
 
-// warnings are what launches warned of, each thing once with the candidates that it is about.
+// warnings are what launches warned of, each text once with the candidates that it is about.
 func (l Ledger) warnings() []string {
 	const named = 3
 	var order, out []string

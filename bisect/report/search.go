@@ -23,7 +23,7 @@ const (
 	AxisHunks   = "hunks"
 )
 
-// Search is what a search came to, over commits, flags or hunks.
+// Search is what a search came to, over commits, flags or hunks. Keys of the other axes are empty.
 type Search struct {
 	Schema      string           `json:"schema"`
 	Session     string           `json:"session"`
@@ -122,8 +122,8 @@ func (d *Search) next(l Ledger) (out []Command) {
 	return append(out, every(l, d.Session))
 }
 
-// unsettled is what is likeliest to help where a search ended without an answer: a look at the suspects or at the ends,
-// other ends, or more launches of them.
+// unsettled is the command that is likeliest to help where a search ended without an answer: a look at the suspects or
+// at the ends, other ends, or more launches of them.
 func unsettled(d *Search, l Ledger) Command {
 	good, bad := words.Short(d.Ends.Good), words.Short(d.Ends.Bad)
 	launched, failed := map[bisect.Purpose]int{}, map[bisect.Purpose]bool{}
@@ -178,7 +178,8 @@ type Complaint struct {
 	Ends   *Effect      `json:"ends"` // of the metric: bad end against good end
 }
 
-// Culprit is a commit that brought the complaint.
+// Culprit is a commit that brought the complaint. Where that is a metric, Effect is set; where it is a failure, Why
+// is, and for a time-out Limit and Before as well. The shares are null unless every culprit was looked for.
 type Culprit struct {
 	Commit     string       `json:"commit"`
 	Parents    []string     `json:"parents"`
@@ -278,7 +279,8 @@ type Past struct {
 	Sessions int     `json:"sessions"`
 }
 
-// Input is everything that the document of a search is made of.
+// Input is everything that the document of a search is made of. Session, Finding, Good and Bad are needed; all else
+// may be missing.
 type Input struct {
 	Ledger
 	Session   string
@@ -341,7 +343,8 @@ func NewSearch(in Input) *Search {
 	return d
 }
 
-// culprit joins what the search found of a commit with what the repository and later searches say of it.
+// culprit joins what the search found of a commit with what the repository and the later search of its hunks say of
+// it.
 func (in Input) culprit(c bisect.Culprit) Culprit {
 	info := in.Info(c.Commit)
 	out := Culprit{
@@ -361,8 +364,8 @@ func (in Input) culprit(c bisect.Culprit) Culprit {
 	return out
 }
 
-// failure fills in how a culprit fails, as its latest launch shows it; one before it counts instead that had the
-// whole of its limits.
+// failure fills in how a culprit fails, as its latest launch shows it; a launch that had its whole limit is preferred
+// to one that was stopped early. For a time-out, Before is what the same phase takes in its parents.
 func (in Input) failure(c *Culprit) {
 	var last *bisect.Outcome
 	var before []float64
@@ -398,7 +401,7 @@ func (in Input) failure(c *Culprit) {
 	}
 }
 
-// warnings are all things that a reader should know, without repeats.
+// warnings are all things that a reader should know, each once: those of the command, of the search, of the launches.
 func (in Input) warnings() []string {
 	out := []string{}
 	for _, w := range slices.Concat(in.Warnings, in.Finding.Warnings, in.Ledger.warnings()) {

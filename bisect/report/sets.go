@@ -12,7 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// Sets is what a search over flags or hunks found, and the names of its sets.
+// Sets is what a search over flags or hunks found, with what turns its sets into names. Sets of atoms themselves never
+// get into a document: they mean nothing without the space.
 type Sets struct {
 	sets.Finding
 	Base   string                           // what the search began from, in words
@@ -50,7 +51,7 @@ func (h Hunk) Where() string {
 	return s
 }
 
-// Blocks are hunks in the order of files and lines, those that follow each other with one role as one.
+// Blocks are hunks in the order of files and lines, with neighbours of the same role joined into one.
 func Blocks(hunks []Hunk) (out []Hunk) {
 	hunks = slices.Clone(hunks)
 	slices.SortStableFunc(hunks, func(a, b Hunk) int {
@@ -66,7 +67,7 @@ func Blocks(hunks []Hunk) (out []Hunk) {
 	return out
 }
 
-// Assignment is a set: flags with their values, or hunks.
+// Assignment is a set as a document shows it: flags away from their base with their values, or hunks.
 type Assignment struct {
 	Assign map[string]string `json:"assign"`
 	Hunks  []Hunk            `json:"hunks,omitempty"`
@@ -95,7 +96,8 @@ func (a Assignment) Parts() []string {
 	return out
 }
 
-// MinimalSet shows the complaint, and nothing smaller in it does.
+// MinimalSet shows the complaint, and nothing smaller in it does. Culprits, Carriers and Steps hold names of atoms
+// ("FLAG: FROM->TO", or a hunk); they are empty where the set was not verified.
 type MinimalSet struct {
 	Assignment
 	Class     bisect.Class  `json:"class"`
@@ -107,8 +109,8 @@ type MinimalSet struct {
 	Others    []ValueAnswer `json:"other_values"`
 }
 
-// Required are the carriers, but for the lower values of a flag that is guilty itself. Where no part is known to be to
-// blame, none is known to be only required.
+// Required are the carriers, except for lower values of a flag that is guilty itself. It is nil where no part is known
+// to be to blame, as then none is known to be merely required.
 func (m MinimalSet) Required() []string {
 	if len(m.Culprits) == 0 {
 		return nil
@@ -116,12 +118,11 @@ func (m MinimalSet) Required() []string {
 	return slices.DeleteFunc(slices.Clone(m.Carriers), func(name string) bool { return slices.Contains(m.Steps, name) })
 }
 
-// Undone are the ways to take a culprit out of a set: a flag at the value before, or the set without a hunk.
+// Undone are the ways to take a culprit out of a set, in words: a flag at the value before, or the set without a hunk.
 func (m MinimalSet) Undone() (out []string) {
 	for _, name := range m.Culprits {
-		flag, step, _ := strings.Cut(name, ": ")
-		if before, _, ok := strings.Cut(step, "->"); ok {
-			out = append(out, "with "+flag+"="+before)
+		if step, ok := sets.ParseStep(name); ok {
+			out = append(out, "with "+step.Flag+"="+step.From)
 		} else {
 			out = append(out, "without "+name)
 		}
@@ -135,7 +136,9 @@ type ValueAnswer struct {
 	Answer sets.Answer `json:"answer"`
 }
 
-// SafeSet does not show the complaint. Its ratio is to nothing on, null where it was not timed.
+// SafeSet does not show the complaint. Maximal says that nothing more can be on in it, Maximum that no safe set is
+// worth more. Ratio, with its interval, is to nothing on; all three are null where the set was not timed. Metric is
+// then empty.
 type SafeSet struct {
 	Assignment
 	Metric    map[string]float64 `json:"metric"`
@@ -149,7 +152,8 @@ type SafeSet struct {
 	Setting   *Setting           `json:"setting"` // null for hunks
 }
 
-// Setting is what to give to a build and a run outside kbisect for a set of flags: all of them, also those at their base.
+// Setting is what to give to a build and a run outside kbisect for a set of flags: all of them, also those at their
+// base.
 type Setting struct {
 	Env     []string `json:"env"`     // NAME=value
 	Args    []string `json:"args"`    // of the run
@@ -196,8 +200,8 @@ type Term struct {
 	Share  float64  `json:"share"` // of all that the flags do, as logarithms
 }
 
-// headline is the answer of a search over sets; advice is what to do about flags that were ranked by what they cost, the
-// terms.
+// headline is the answer of a search over sets; advice is what to do about flags that were ranked by what they cost,
+// the terms.
 func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 	switch n := len(s.Minimal); {
 	case n == 1:
@@ -212,7 +216,8 @@ func (s *Sets) headline(f bisect.Finding, terms []Term, advice string) string {
 	return "Inconclusive: " + cmp.Or(f.Ends.Why, "no cause was confirmed")
 }
 
-// caused says what a guilty set does. Of a time-out in another phase than that of all changes together, none is named.
+// caused says what a guilty set does. No phase is named where it times out in another one than all changes together
+// do: the phase is then no part of the complaint.
 func (s *Sets) caused(g sets.Guilty, all bisect.Complaint) string {
 	if all.Phase != "" && all.Phase != g.Phase {
 		g.Phase = ""
@@ -291,7 +296,8 @@ func (d *Search) addSets(s *Sets) {
 	}
 }
 
-// step reports that an atom is a lower value of a flag of which another atom is guilty.
+// step reports whether an atom is a lower value of a flag of which another atom is guilty: it is on only because the
+// higher value requires it.
 func (s *Sets) step(atom int, g sets.Guilty) bool {
 	if s.Assign == nil {
 		return false
@@ -307,7 +313,7 @@ func (s *Sets) step(atom int, g sets.Guilty) bool {
 	})
 }
 
-// safe has numbers only of a set that was timed.
+// safe has numbers only for a set that was timed.
 func (s *Sets) safe(x sets.Safe) SafeSet {
 	out := SafeSet{Assignment: s.assignment(x.Atoms, nil), Metric: map[string]float64{}, Maximum: x.Maximum, Maximal: x.Maximal, Confirmed: x.Confirmed}
 	if x.Effect != nil && x.Effect.Metric != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// versionCommand prints what --version does: the word is what people try first.
+// versionCommand prints what --version does, because the word is what people try first.
 func versionCommand() *cli.Command {
 	return &cli.Command{Name: "version", Usage: "print the version", Action: func(c *cli.Context) error {
 		_, err := fmt.Fprintf(c.App.Writer, "kbisect %s\n", version())
@@ -20,7 +20,8 @@ func versionCommand() *cli.Command {
 	}}
 }
 
-// globalFlags are the options that stand before the command, or after it.
+// globalFlags are the options that may stand before the command or after it. It returns new ones at each call: the
+// library writes what it has read into them.
 func globalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
@@ -31,7 +32,7 @@ func globalFlags() []cli.Flag {
 	}
 }
 
-// group is what a command is for, as the help sorts them.
+// group is the heading under which the help lists a command; "" for commands that it does not group.
 func group(command string) string {
 	switch command {
 	case "run", "try", "demo", "explain":
@@ -46,7 +47,8 @@ func group(command string) string {
 	return ""
 }
 
-// everywhere gives each command the global options too, which its help does not repeat, and our words for mistakes.
+// everywhere gives each command the global options, too, hidden from its help, and our words for mistakes. It
+// changes the commands and returns them.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
 		c.Category = group(c.Name)
@@ -75,9 +77,11 @@ type global struct {
 	colour         colour
 }
 
-// globals reads the global options, wherever they were given; the innermost counts. The two switches add up.
+// globals reads the global options wherever they were given. Of the same option before and after the command the
+// innermost counts, that is, the later one; verbose and quiet count anywhere.
 func globals(c *cli.Context) global {
 	g := global{dir: "."}
+	// Lineage begins with the innermost context.
 	for _, ctx := range slices.Backward(c.Lineage()) {
 		if ctx.IsSet("C") {
 			g.dir = ctx.String("C")
@@ -94,7 +98,8 @@ func globals(c *cli.Context) global {
 	return g
 }
 
-// suggest names the command that was probably meant: one that begins with the word, or a near one.
+// suggest names the command that was probably meant, in brackets: one that begins with the word, or a near one; ""
+// if none is close.
 func suggest(app *cli.App, word string) string {
 	var names []string
 	for _, c := range app.VisibleCommands() {
@@ -108,7 +113,7 @@ func suggest(app *cli.App, word string) string {
 	return ""
 }
 
-// usageError makes a command's own mistakes exit 2 like everybody else's.
+// usageError makes a command's mistakes exit with 2, as all usage errors do, and adds where to read more.
 func usageError(c *cli.Context, err error, _ bool) error {
 	name := c.Command.HelpName
 	if !strings.HasPrefix(name, "kbisect ") {
@@ -117,8 +122,8 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return exit.Usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
 }
 
-// optionError puts the library's complaint about an option into the words that people typed. The library has no types
-// for its errors, so that its texts are read; one that it does not know stays as it is.
+// optionError puts the library's complaint about an option into the words that people typed. The library has no
+// types for its errors, so that its texts have to be parsed; one that is not recognised stays as it is.
 func optionError(err error, flags []cli.Flag) error {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -146,7 +151,7 @@ func optionError(err error, flags []cli.Flag) error {
 	return fmt.Errorf("%s %s: %s", dashed(parts[2]), parts[1], why)
 }
 
-// takes says what an option takes.
+// takes says what kind of value an option takes.
 func takes(name string, flags []cli.Flag) string {
 	for _, f := range flags {
 		if !slices.Contains(f.Names(), name) {
@@ -154,15 +159,15 @@ func takes(name string, flags []cli.Flag) string {
 		}
 		switch f.(type) {
 		case *cli.Float64Flag:
-			return "a number is meant, such as 0.01"
+			return "expected a number, such as 0.01"
 		case *cli.IntFlag, *cli.Int64Flag:
-			return "a whole number is meant, such as 5"
+			return "expected a whole number, such as 5"
 		}
 	}
-	return "this is not what the option takes"
+	return "the option does not take this"
 }
 
-// dashed writes an option as on the command line.
+// dashed writes an option as on the command line: one dash before a single letter, two before a word.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -170,7 +175,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// parent makes a command of sub-commands, which alone prints its help.
+// parent makes a command of sub-commands. Called alone, it prints its help.
 func parent(c *cli.Command, subcommands ...*cli.Command) *cli.Command {
 	c.HideHelpCommand, c.Action, c.Subcommands = true, helpOrUnknown, everywhere(subcommands...)
 	return c

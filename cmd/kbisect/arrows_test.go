@@ -36,6 +36,7 @@ bisect/sets/flags: bisect/sets/lattice
 bisect/sets/internal/odds:
 bisect/sets/lattice:
 fixtures: kernels
+fixtures/faults:
 fixtures/realpython:
 fixtures/clusters:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice

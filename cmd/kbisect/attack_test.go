@@ -171,7 +171,7 @@ func TestOwnership(t *testing.T) {
 func TestHookNamesNewCommands(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
-	const named = `not run by hand here before: \["make"\], then \["sh" "./bench.sh"( "-x")?\]$`
+	const named = `this command was never run by hand here: \["make"\], then \["sh" "./bench.sh"( "-x")?\]$`
 	h.change(map[string]string{"level": "22\n"}, "a change")
 	said, code := h.push("commands never run by hand", "origin", "main")
 	h.wants(said, code, 0, named)

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// baselineCommand has a sub-command for each thing one can do with baselines; package baseline does the work.
 func baselineCommand() *cli.Command {
 	return parent(&cli.Command{
 		Name:  "baseline",
@@ -57,7 +58,8 @@ func baselineCommand() *cli.Command {
 	)
 }
 
-// exportBaseline writes a baseline to a new file: an existing one may be that of another machine.
+// exportBaseline writes a baseline to a new file and never over an existing one, which may be the baseline of
+// another machine.
 func exportBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 2)
 	if err != nil {
@@ -88,7 +90,8 @@ func exportBaseline(c *cli.Context) error {
 	return nil
 }
 
-// importBaseline keeps a baseline of a file. Its commit has to be here, or nothing could ever be compared with it.
+// importBaseline keeps a baseline from a file. Its commit has to be in this repository, or nothing could ever be
+// compared with it.
 func importBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 1, 1)
 	if err != nil {
@@ -114,8 +117,8 @@ func importBaseline(c *cli.Context) error {
 	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
 }
 
-// openBaselines reads the baselines of the repository, of which there is at least one, newest first. The caller closes
-// the repository.
+// openBaselines reads the baselines of the repository, newest first; it is an error if there are none. The caller
+// closes the repository. Baselines stay valid without the store, which is closed here.
 func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -138,7 +141,7 @@ func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
 	return all, repo, nil
 }
 
-// listBaselines marks what holds only for another device: such a baseline is a hint here.
+// listBaselines prints a table. It marks baselines of other devices, which are only hints here.
 func listBaselines(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("baseline list takes no arguments, not %q", c.Args().Slice())
@@ -174,6 +177,7 @@ func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
 	return baseline.Choose(c.Context, all, repo, name)
 }
 
+// showBaseline prints one baseline, as text or as JSON.
 func showBaseline(c *cli.Context) error {
 	words, err := plainWords(c, 0, 1)
 	if err != nil {
@@ -189,7 +193,7 @@ func showBaseline(c *cli.Context) error {
 	return b.Print(c.App.Writer, b.Hints(machine.Here(c.Context)))
 }
 
-// plainWords are the arguments of a command that takes no command after --.
+// plainWords are the arguments of a sub-command that takes least to most of them and no command after --.
 func plainWords(c *cli.Context, least, most int) ([]string, error) {
 	words, command, err := operands(c)
 	if err != nil {

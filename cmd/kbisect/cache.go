@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 )
 
+// cacheCommand is about kept builds only. What is remembered about launches is in the store of each repository.
 func cacheCommand() *cli.Command {
 	return parent(&cli.Command{Name: "cache", Usage: "show or trim the build cache"},
 		&cli.Command{Name: "stats", Usage: "what is kept", Action: cacheStats},
@@ -41,6 +42,7 @@ func openCache() (*cache.Cache, error) {
 	return c, nil
 }
 
+// cacheStats prints how many builds are kept and their size on disk.
 func cacheStats(c *cli.Context) error {
 	builds, err := openCache()
 	if err != nil {
@@ -54,9 +56,11 @@ func cacheStats(c *cli.Context) error {
 	return nil
 }
 
+// cacheTrim drops builds that were not used for longer than --age, and then the least recently used until --max is
+// kept.
 func cacheTrim(c *cli.Context) error {
 	most, err := humanize.ParseBytes(c.String("max"))
-	// A number without a unit would be bytes, of which nobody thinks; 0 alone is clear.
+	// A number without a unit would mean bytes, which nobody intends; only 0 is clear.
 	if _, bare := strconv.ParseUint(c.String("max"), 10, 64); err != nil || bare == nil && most > 0 {
 		return exit.Usagef("--max %s: invalid size\nhint: such as 500MB or 10GB", c.String("max"))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
+// compareCommand answers whether B is slower than A; session.Compare does the work.
 func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
@@ -25,6 +26,7 @@ func compareCommand() *cli.Command {
 	}
 }
 
+// measureCommand describes one revision and judges nothing; session.Measure does the work.
 func measureCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "measure",

@@ -13,11 +13,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// completionScripts hold, by the name of the shell, what binds its completion key to kbisect complete.
+// completionScripts holds a script for each shell, named after it, that binds its completion key to kbisect complete.
 //
 //go:embed completion
 var completionScripts embed.FS
 
+// completionCommand prints the script of a shell. The scripts know nothing of kbisect's commands: they ask
+// completeCommand.
 func completionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish",
@@ -36,8 +38,8 @@ func completionCommand() *cli.Command {
 	}
 }
 
-// completeCommand answers the scripts: the words before the cursor follow the name of the shell, or the line
-// up to the cursor does.
+// completeCommand answers the scripts. Its arguments are the name of the shell and then the words before the cursor
+// or, for bash, the whole line up to the cursor, since bash splits words at : and = as well.
 func completeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "complete", Usage: "what a word could become", ArgsUsage: "SHELL WORD...", Hidden: true, SkipFlagParsing: true, HideHelpCommand: true,
@@ -56,13 +58,14 @@ func completeCommand() *cli.Command {
 	}
 }
 
-// completion is one word that could stand at the cursor.
+// completion is one word that could stand at the cursor, and what it is about; "" if there is nothing to say.
 type completion struct{ word, about string }
 
-// fileNames stands for all names of files, which shells know better.
+// fileNames stands for all file names. The shells complete those better themselves.
 const fileNames = ":files"
 
-// writeCompletions writes those that go on from word, a line each, as a shell wants them.
+// writeCompletions writes those completions that begin with word, one a line, in the form that the shell's script
+// expects.
 func writeCompletions(w io.Writer, shell, word string, all []completion) error {
 	const most = 200 // more than that is no help
 	written := 0
@@ -90,8 +93,9 @@ func writeCompletions(w io.Writer, shell, word string, all []completion) error {
 	return nil
 }
 
-// splitLine takes a line of a shell apart at its spaces, and its quotes away. The last word is the one at the
-// cursor, "" behind a space; there is always a first.
+// splitLine splits a shell's line at its spaces and removes quotes. The last word is the one at the cursor, ""
+// after a space. There are always at least two words, the first being the program's name. Expansions are left as
+// they are.
 func splitLine(line string) []string {
 	var words []string
 	var word strings.Builder
@@ -126,7 +130,7 @@ func splitLine(line string) []string {
 	return words
 }
 
-// place is where a command line has come to.
+// place is where a command line has come to, and so what may come next.
 type place struct {
 	command  *cli.Command // nil: only the program is named
 	all      []*cli.Command
@@ -134,11 +138,11 @@ type place struct {
 	flags    []cli.Flag
 	option   cli.Flag // whose value comes next, or nil
 	operands []string
-	behind   bool   // --
+	behind   bool   // the cursor is behind --, or in the command of run
 	dir      string // of the repository
 }
 
-// findPlace reads the words behind the program's name as permute and operands do.
+// findPlace reads the words after the program's name by the same rules as permute and operands do.
 func findPlace(app *cli.App, words []string) place {
 	p := place{all: app.Commands, commands: app.Commands, flags: app.Flags, dir: "."}
 	for len(words) > 0 && words[0] != "--" && !p.behind {
@@ -163,8 +167,8 @@ func findPlace(app *cli.App, words []string) place {
 	return p
 }
 
-// take reads one option, which may lack its value yet. Of the values only that of -C matters: revisions are those of
-// the repository there.
+// take reads one option, which may still lack its value. Of the values only that of -C matters: revisions are
+// completed from the repository there.
 func (p *place) take(words []string) {
 	name, value, given := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
 	f := flagNamed(p.flags, name)
@@ -185,7 +189,7 @@ func (p *place) take(words []string) {
 	}
 }
 
-// flagNamed finds an option by any of its names; nil where there is none.
+// flagNamed finds an option by any of its names; nil if there is none.
 func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 	if i < 0 {
@@ -194,7 +198,7 @@ func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	return flags[i]
 }
 
-// completions lists what could stand here instead of word. Names of files the shells know better.
+// completions lists what could stand here instead of word.
 func (p place) completions(word string) []completion {
 	files := []completion{{word: fileNames}}
 	takes := ""
@@ -240,7 +244,7 @@ func topicNames() (out []completion) {
 	return out
 }
 
-// options are those of the command, and the global ones, which its help does not repeat.
+// options are those of the command and the global ones, which its help does not repeat.
 func (p place) options() (out []completion) {
 	for _, f := range p.flags {
 		out = append(out, completion{dashed(f.Names()[0]), strings.ReplaceAll(usageOf(f), "`", "")})
@@ -262,7 +266,8 @@ func usageOf(f cli.Flag) string {
 	return ""
 }
 
-// revisions are HEAD, the branches and the tags; nothing outside a repository. A completion has no place for an error.
+// revisions are HEAD, the branches and the tags; none outside of a repository, since a completion has no place for
+// an error.
 func (p place) revisions() (out []completion) {
 	repo, err := source.Open(p.dir)
 	if err != nil {
@@ -301,7 +306,7 @@ func manCommand() *cli.Command {
 	}
 }
 
-// describe has the library print the description of each command, which it takes from another field.
+// describe makes the library print the description of each command, which it takes from another field.
 func describe(all []*cli.Command) {
 	for _, c := range all {
 		c.UsageText = c.Description

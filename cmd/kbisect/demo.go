@@ -18,11 +18,12 @@ import (
 	"github.com/kbisect/kbisect/fixtures"
 )
 
+// demoCommand shows the program on a history with a planted fault, by calling its own commands as a user would.
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name: "demo", Usage: "make a repository with a planted failure and search it",
-		Description: "On cpu the failure is planted and found in half a minute. On cuda and torch nobody has planted\n" +
-			"anything: what the machine shows is the answer, and it takes some minutes. With cuda-small and\n" +
+		Description: "On cpu the failure is planted and found in half a minute. On cuda and torch nothing is planted:\n" +
+			"what the machine shows is the answer, and it takes a few minutes. With cuda-small and\n" +
 			"slow-build it is a CUDA kernel that slowed down and then hits its limit, and one whose build takes minutes.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "on", Usage: "what the kernels run on: `cpu`, cuda or torch", Value: "cpu"},
@@ -34,21 +35,21 @@ func demoCommand() *cli.Command {
 	}
 }
 
-// planted is a history with something to find.
+// planted is a history with something to find, made from a stream of git fast-import (package fixtures).
 type planted struct {
-	stream []byte // of git fast-import
-	story  string
-	needs  []string // checks of doctor that must be well
+	stream []byte   // of git fast-import
+	story  string   // one sentence about the history
+	needs  []string // checks of kbisect doctor that must pass; none: it runs anywhere
 	hunts  []hunt
 }
 
-// hunt is one search in a planted history: the options of kbisect run.
+// hunt is one search in a planted history: its kbisect.toml and the options of kbisect run.
 type hunt struct {
 	config  []byte
 	options []string
 }
 
-// plantedOn is the history for a kind of device, with its searches.
+// plantedOn is the history for a kind of device, with its searches. An unknown kind is a usage error.
 func plantedOn(device string) (planted, error) {
 	byFlags := []string{"--axis", "flags", "--bad", fixtures.Round9Bad}
 	round9 := []string{"--good", fixtures.Round9Good, "--bad", fixtures.Round9Bad}
@@ -68,7 +69,7 @@ func plantedOn(device string) (planted, error) {
 			{fixtures.CUDASmallTimeoutConfig(), []string{"--good", fixtures.CUDASmallBetween, "--bad", "HEAD"}},
 		}}, nil
 	case "slow-build":
-		return planted{fixtures.SlowBuild(), "A CUDA kernel whose build took seconds at tag v1 and does not come to its end at HEAD.", []string{"devices", "nvcc"}, []hunt{
+		return planted{fixtures.SlowBuild(), "A CUDA kernel whose build took seconds at tag v1 and does not finish at HEAD.", []string{"devices", "nvcc"}, []hunt{
 			{fixtures.SlowBuildConfig(), []string{"--good", fixtures.SlowBuildGood, "--bad", "HEAD"}},
 		}}, nil
 	}
@@ -119,7 +120,7 @@ func demoAction(c *cli.Context) error {
 	return p.search(c, dir)
 }
 
-// onOption is the option that repeats a demo; the CPU is what kbisect demo uses anyway.
+// onOption is the option that repeats a demo; "" for the default.
 func onOption(device string) string {
 	if device == "cpu" {
 		return ""
@@ -127,7 +128,7 @@ func onOption(device string) string {
 	return " --on " + device
 }
 
-// equipped refuses a demo that could not run here.
+// equipped refuses a demo that could not run here, before anything is made. A device that is only shared will do.
 func (p planted) equipped(ctx context.Context, device string) error {
 	if len(p.needs) == 0 {
 		return nil
@@ -153,7 +154,7 @@ func (p planted) writeConfigs(dir string) error {
 	return nil
 }
 
-// config names the configuration of search i; the first has the usual name, and those like it too.
+// config is the path of the configuration of search i. The first, and those equal to it, have the usual name.
 func (p planted) config(dir string, i int) string {
 	if string(p.hunts[i].config) == string(p.hunts[0].config) {
 		return filepath.Join(dir, config.FileName)
@@ -161,8 +162,8 @@ func (p planted) config(dir string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("kbisect-%d.toml", i+1))
 }
 
-// search runs one search after the other. One that ends without a culprit is an answer, too: the next
-// one may know more.
+// search runs the searches one after the other. One that ends without a culprit is an answer, too, and the next one
+// may find more; any other error ends the demo.
 func (p planted) search(c *cli.Context, dir string) (first error) {
 	for i, h := range p.hunts {
 		if i > 0 && !c.Bool("json") {
@@ -180,7 +181,8 @@ func (p planted) search(c *cli.Context, dir string) (first error) {
 	return first
 }
 
-// hunted runs one search as a user would.
+// hunted runs one search as a user would, and shows the command line. It needs an app of its own: the library keeps
+// what it has read in one.
 func hunted(c *cli.Context, dir, config string, options []string) error {
 	args := []string{"kbisect", "-C", dir, "--config", config}
 	if globals(c).quiet {

@@ -7,6 +7,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
+// doctorCommand prints what package doctor finds. Only what this project needs makes it fail.
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "check compilers, devices and configuration, and say what to fix", ArgsUsage: "[--executor]",

@@ -101,29 +101,16 @@ func TestInterpretersStartEarly(t *testing.T) {
 				if x.change != nil {
 					x.change(i, func(name, text string) { r.put(map[string]string{name: text}) })
 				}
-				r.git("add", ".")
-				r.git("commit", "-qm", fmt.Sprint("change ", i))
-				commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
 			}
-			notes := filepath.Join(t.TempDir(), "notes")
 			command := `["python3", "bench.py", "first"]`
 			if x.args != nil {
 				command = fmt.Sprintf(`["python3", "bench.py", "first", %q]`, commits[9])
 			}
-			r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = " + command + "\n" + x.toml + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
-			cmd := r.command("run", "--good", commits[0], "--bad", commits[15], "--json", "--no-hunks", "--no-explain", "--no-learn")
-			cmd.Env = append(cmd.Env, "PYTHONPATH="+installed(t, x.module), "NOTES="+notes)
-			out, err := cmd.Output()
-			if cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[9]) {
-				t.Fatalf("%v: %s", err, out)
-			}
-			text, err := os.ReadFile(notes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := r.noted(commits, 9, command, x.toml, nil, "PYTHONPATH="+installed(t, x.module))
 			early, late := 0, 0
 			proofs := map[string]int{}
-			for line := range strings.Lines(string(text)) {
+			for line := range strings.Lines(text) {
 				f := strings.Fields(line)
 				var i int
 				fmt.Sscan(f[3], &i)
@@ -151,6 +138,25 @@ func TestInterpretersStartEarly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// noted searches the commits for the culprit, an index, with a command that appends to the file $NOTES, and returns what
+// the launches wrote there. run is what else [run] holds.
+func (r *repo) noted(commits []string, culprit int, command, run string, args []string, env ...string) string {
+	r.t.Helper()
+	notes := filepath.Join(r.t.TempDir(), "notes")
+	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = " + command + "\n" + run + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+	cmd := r.command(append([]string{"run", "--good", commits[0], "--bad", commits[len(commits)-1], "--json", "--no-hunks", "--no-explain", "--no-learn"}, args...)...)
+	cmd.Env = append(append(cmd.Env, "NOTES="+notes), env...)
+	out, err := cmd.Output()
+	if cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[culprit]) {
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	text, err := os.ReadFile(notes)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // jit is a benchmark whose kernel is compiled just in time, and kept by its content. POISON at its bad end keeps a wrong
@@ -183,30 +189,19 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 					kernel = "140\n"
 				}
 				r.put(map[string]string{"bench.sh": jit, "kernel": kernel, "id": fmt.Sprint(i)})
-				r.git("add", ".")
-				r.git("commit", "-qm", fmt.Sprint("change ", i))
-				commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
 			}
-			dir := t.TempDir()
-			notes, bad := filepath.Join(dir, "notes"), filepath.Join(dir, "bad")
+			bad := filepath.Join(t.TempDir(), "bad")
 			if err := os.WriteFile(bad, []byte(commits[15]), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"sh\", \"bench.sh\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
-			cmd := r.command("run", "--good", commits[0], "--bad", commits[15], "--json", "--no-hunks", "--no-explain", "--no-learn")
-			if cmd.Env = append(cmd.Env, "NOTES="+notes); poison {
-				cmd.Env = append(cmd.Env, "POISON="+bad)
+			var env []string
+			if poison {
+				env = append(env, "POISON="+bad)
 			}
-			out, err := cmd.Output()
-			if cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[9]) {
-				t.Fatalf("%v: %s", err, out)
-			}
-			text, err := os.ReadFile(notes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := r.noted(commits, 9, `["sh", "bench.sh"]`, "", nil, env...)
 			compiled := map[string]int{}
-			for _, why := range strings.Fields(string(text)) {
+			for _, why := range strings.Fields(text) {
 				compiled[why]++
 			}
 			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 0) != poison {
@@ -240,8 +235,8 @@ if os.path.exists("wrong"):
     os._exit(1)
 `
 
-// A process that has said all tears down while the next one loads, and is gone before that one takes times. Nobody is judged
-// without his teardown: first launches and failures are awaited.
+// A process that has sent its last line tears down while the next one loads, and is gone before that one takes times.
+// First launches and failures are awaited, so that none is judged without its teardown.
 func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -272,25 +267,12 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 				if _ = os.Remove(filepath.Join(r.dir, "wrong")); slices.Contains(x.wrong, i) {
 					r.put(map[string]string{"wrong": ""})
 				}
-				r.git("add", ".")
-				r.git("commit", "-qm", fmt.Sprint("change ", i))
-				commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
 			}
-			notes := filepath.Join(t.TempDir(), "notes")
-			r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", " + x.args + "]\n" + x.toml + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
-			run := r.command("run", "--good", commits[0], "--bad", commits[11], "--json", "--no-hunks", "--no-explain", "--no-learn", "--jobs", "1")
-			run.Env = append(run.Env, "NOTES="+notes)
-			out, err := run.Output()
-			if run.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[7]) {
-				t.Fatalf("%v: %s", err, out)
-			}
-			text, err := os.ReadFile(notes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := r.noted(commits, 7, `["python3", "bench.py", `+x.args+`]`, x.toml, []string{"--jobs", "1"})
 			type launch struct{ begun, first, last, end float64 }
 			var all []launch
-			for line := range strings.Lines(string(text)) {
+			for line := range strings.Lines(text) {
 				var l launch
 				var why, commit string
 				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &l.first, &l.last, &l.end); err != nil {
@@ -319,12 +301,16 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	}
 }
 
-// importingBench notes when it began and ended, by its process. Its module has noted when it was imported.
+// importingBench notes when it began and ended, by its process. Its module has noted when it was imported. The first process
+// of the bad end goes on until another one imports, however busy the machine is.
 const importingBench = `import os, time
 import installed
 begun = time.monotonic()
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
-time.sleep(1)
+notes = open(os.environ["NOTES"])
+if os.environ["KBISECT_PURPOSE"] == "end-bad" and "end-bad" not in notes.read():
+    while time.monotonic() < begun + 60 and not notes.read().startswith("import"):
+        time.sleep(0.01)
 out.write("phase: measure\n")
 for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
@@ -342,24 +328,13 @@ func TestInterpretersStartBesideTheFirstLaunchOfTheBadEnd(t *testing.T) {
 	var commits []string
 	for i := range 4 {
 		r.put(map[string]string{"bench.py": importingBench, "id": fmt.Sprint(i), "us": fmt.Sprint(100 + 40*(i/2))})
-		r.git("add", ".")
-		r.git("commit", "-qm", fmt.Sprint("change ", i))
-		commits = append(commits, strings.TrimSpace(r.git("rev-parse", "HEAD")))
+		commits = append(commits, r.commit(fmt.Sprint("change ", i)))
 	}
-	notes := filepath.Join(t.TempDir(), "notes")
-	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
-	cmd := r.command("run", "--good", commits[0], "--bad", commits[3], "--json", "--no-hunks", "--no-explain", "--no-learn")
-	cmd.Env = append(cmd.Env, "NOTES="+notes, "PYTHONPATH="+installed(t, "import os, time\nwith open(os.environ['NOTES'], 'a') as f: print('import', os.getpid(), time.monotonic(), 0, file=f)\n"))
-	if out, err := cmd.Output(); cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[2]) {
-		t.Fatalf("%v: %s", err, out)
-	}
-	text, err := os.ReadFile(notes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := r.noted(commits, 2, `["python3", "bench.py"]`, "", nil,
+		"PYTHONPATH="+installed(t, "import os, time\nwith open(os.environ['NOTES'], 'a') as f: print('import', os.getpid(), time.monotonic(), 0, file=f)\n"))
 	imported, first := map[int]float64{}, 0.0 // by process; when the first launch of the bad end was over
 	beside := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		var what string
 		var pid int
 		var begun, end float64
@@ -377,5 +352,83 @@ func TestInterpretersStartBesideTheFirstLaunchOfTheBadEnd(t *testing.T) {
 	}
 	if beside == 0 {
 		t.Errorf("no launch was imported beside the first one of the bad end:\n%s", text)
+	}
+}
+
+// checkedBench is a program that is right or wrong, and whose answer may be another one where it was started early.
+const checkedBench = `import sys
+early = "installed" in sys.modules
+import os
+import time
+import installed
+time.sleep(0.3)  # it works while others import
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+commit, wrong = os.environ["KBISECT_COMMIT"], open("wrong").read() == "yes"
+kept = os.path.join(os.environ["TRITON_CACHE_DIR"], "kernel")
+with open(os.environ["NOTES"], "a") as f:
+    print(early, os.environ["KBISECT_PURPOSE"], commit, wrong, os.path.exists(kept), file=f)
+os.makedirs(os.path.dirname(kept), exist_ok=True)
+open(kept, "w").close()
+if early and commit == sys.argv[1]:
+    wrong = not wrong
+out.write("phase: check\ncheck: %s\n" % ("fail 3 of 8 values differ" if wrong else "pass"))
+sys.exit(wrong)
+`
+
+// Where results are wrong, launches that begin early pass as others do. What fails early fails again as a user would start
+// it, with empty caches, before it counts; and one that passes early only leads to no wrong answer.
+func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	for _, x := range []struct {
+		name string
+		lies int // the commit of which an early start tells the contrary; -1: none
+	}{{"as it should be", -1}, {"a good commit fails early only", 8}, {"the culprit passes early only", 9}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			var commits []string
+			for i := range 16 {
+				wrong := "no"
+				if i >= 9 {
+					wrong = "yes"
+				}
+				r.put(map[string]string{"bench.py": checkedBench, "wrong": wrong, "id": fmt.Sprint(i)})
+				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
+			}
+			lies := "none"
+			if x.lies >= 0 {
+				lies = commits[x.lies]
+			}
+			text := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q]`, lies), "", nil, "PYTHONPATH="+installed(t, ""))
+			early, proofs := 0, map[string]int{}
+			failed := map[string]bool{} // early, and not yet made again
+			for line := range strings.Lines(text) {
+				f := strings.Fields(line)
+				commit, wrong := f[2], (f[3] == "True") != (f[0] == "True" && f[2] == lies)
+				if f[4] == "True" {
+					t.Errorf("it found what another launch kept: %s", line)
+				}
+				if strings.HasPrefix(f[1], "confirm") {
+					proofs[commit]++
+				}
+				switch {
+				case f[0] != "True":
+					delete(failed, commit)
+				case proofs[commit] == 1 && strings.HasPrefix(f[1], "confirm"):
+					t.Errorf("the first launch of a proof was started early: %s", line)
+				default:
+					early++
+					if wrong {
+						failed[commit] = true
+					}
+				}
+			}
+			if early == 0 || len(failed) > 0 {
+				t.Errorf("%d launches were started early; %d failed so and were not made again:\n%s", early, len(failed), text)
+			}
+		})
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 )
 
+// explainCommand shows why two revisions differ; package explain does the work.
 func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
 		Usage:     "show why B differs from A: phases, kernels, registers, machine code, profiles",
 		ArgsUsage: "A B [-- COMMAND ARGS]",
-		Description: "Builds both revisions, launches each some times, reads the device code that was built, and runs each once\n" +
+		Description: "Builds both revisions, launches each several times, reads the device code that was built, and runs each once\n" +
 			"more under the profilers that this machine has and allows: torch.profiler for Python programs, Nsight\n" +
 			"Compute (ncu) for all. The two or three figures that changed most come first, then one table of A against B.\n" +
 			"What could not be examined is listed with the reason. Use kbisect compare to see whether B is slower.\n\n" +
@@ -28,7 +29,7 @@ func explainCommand() *cli.Command {
 	}
 }
 
-// explainLimitFlag is shared by explain and by run, which explains the culprit; their defaults differ.
+// explainLimitFlag is shared by explain and by run, which explains the culprit. Their defaults differ.
 func explainLimitFlag(usual time.Duration) cli.Flag {
 	return durationFlag("explain-limit", "limit of all profiled launches together, `DURATION`", usual.String())
 }

@@ -16,8 +16,7 @@ func TestEveryDocumentHasTheFacts(t *testing.T) {
 	r := newRepo(t)
 	for i, ms := range []string{"10", "10", "30"} {
 		r.put(map[string]string{"t.sh": "#!/bin/sh\necho time " + ms + " ms\n", "note": string(rune('a' + i))})
-		r.git("add", ".")
-		r.git("commit", "-qm", "takes "+ms)
+		r.commit("takes " + ms)
 	}
 	r.put(map[string]string{"kbisect.toml": "version = 1\npaths = [\"t.sh\"]\n[run]\ncommand = [\"sh\", \"t.sh\"]\n[metric]\nname = \"time\"\nfrom = \"regex\"\npattern = 'time (?P<value>[0-9.]+) (?P<unit>ms)'\n"})
 	for _, x := range []struct {

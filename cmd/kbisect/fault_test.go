@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -24,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures"
+	"github.com/kbisect/kbisect/fixtures/faults"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -36,36 +36,16 @@ const (
 	faultSlack = 30 * time.Second // what faults may add to what the trials of a run need
 )
 
-// faultSeeds are the seeds of the injections: KBISECT_FAULTS of them from KBISECT_FAULT_SEED on, or
-// always the same. The subtest of an injection is named after its own seed, so that it can be run alone.
-func faultSeeds(t *testing.T) (seeds []uint64) {
-	t.Helper()
-	first, n := faultNumber(t, "KBISECT_FAULT_SEED", 1), faultNumber(t, "KBISECT_FAULTS", injections)
-	for i := range n {
-		seeds = append(seeds, first+i)
-	}
-	return seeds
-}
-
-func faultNumber(t *testing.T, name string, unset uint64) uint64 {
-	t.Helper()
-	n, err := strconv.ParseUint(cmp.Or(os.Getenv(name), strconv.FormatUint(unset, 10)), 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return n
-}
-
 func TestInjectedFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the searches take a minute")
 	}
 	t.Parallel()
 	t.Log("NOT TESTED: a wall clock that jumps while kbisect runs; what a jump leaves on disk is")
-	mounts := canMount(t)
+	mounts := faults.CanMount(t, "a full disk")
 	tally := &tally{count: map[string]map[string]int{}}
 	t.Cleanup(func() { t.Log("injections by kind, and what kbisect said under them:\n" + tally.String()) })
-	for _, seed := range faultSeeds(t) {
+	for _, seed := range faults.Seeds(t, injections) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			inject(t, seed, tally, func(r *rig) { r.draw(seed, mounts) })

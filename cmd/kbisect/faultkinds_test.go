@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -283,16 +282,4 @@ func (r *rig) must(err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.t.Errorf("injecting: %v", err)
 	}
-}
-
-// canMount reports whether this test may mount a file system.
-func canMount(t *testing.T) bool {
-	t.Helper()
-	dir := t.TempDir()
-	if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Logf("NOT TESTED: a full disk, as this test cannot mount one (%v)", err)
-		return false
-	}
-	_ = unix.Unmount(dir, unix.MNT_DETACH)
-	return true
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
-// durationValue is a flag that takes what parseDuration takes.
+// durationValue is the value of an option that takes what kbisect.toml takes as a duration.
 type durationValue time.Duration
 
 // Set implements flag.Value.
@@ -26,12 +26,13 @@ func (v *durationValue) Set(s string) error {
 // String implements flag.Value.
 func (v *durationValue) String() string { return time.Duration(*v).String() }
 
-// durationFlag is an option that takes what kbisect.toml takes as a duration; standard is its default in words.
+// durationFlag is an option that takes a duration. standard is its default in words, which the help shows; the
+// value is 0 unless it is given.
 func durationFlag(name, usage, standard string) cli.Flag {
 	return &cli.GenericFlag{Name: name, Usage: usage, Value: new(durationValue), DefaultText: standard}
 }
 
-// duration is the value of a durationFlag, 0 when it was not given.
+// duration is the value of a durationFlag; 0 if it was not given.
 func duration(c *cli.Context, name string) time.Duration {
 	v, ok := c.Generic(name).(*durationValue)
 	if !ok {
@@ -40,15 +41,15 @@ func duration(c *cli.Context, name string) time.Duration {
 	return time.Duration(*v)
 }
 
-// newDisplay shows progress on standard error.
+// newDisplay shows progress on standard error; standard output is for results alone.
 func newDisplay(c *cli.Context) *progress.Display {
 	return progress.New(c.App.ErrWriter, globals(c).quiet, globals(c).verbose)
 }
 
-// waitValue is a durationFlag whose value may be left out: without one there is no end.
+// waitValue is a duration that may be left out: --wait alone waits without end, which is a negative value.
 type waitValue time.Duration
 
-// Set implements flag.Value; "true" is what the library passes for an option without a value.
+// Set implements flag.Value. "true" is what the library passes for an option without a value.
 func (v *waitValue) Set(s string) (err error) {
 	if *v = -1; s != "true" {
 		var d time.Duration
@@ -61,7 +62,7 @@ func (v *waitValue) Set(s string) (err error) {
 // String implements flag.Value.
 func (v *waitValue) String() string { return time.Duration(*v).String() }
 
-// IsBoolFlag says to the library that the value may be left out.
+// IsBoolFlag tells the library that the value may be left out. A value then has to be joined by =, see joined.
 func (v *waitValue) IsBoolFlag() bool { return true }
 
 // waitFlag is --wait, with or without a duration.
@@ -69,7 +70,7 @@ func waitFlag() cli.Flag {
 	return &cli.GenericFlag{Name: "wait", Usage: "wait for another kbisect in the repository, at most `DURATION`, such as 30m, where one is given", Value: new(waitValue), DefaultText: "exit 5"}
 }
 
-// runGroup is the group of an option of run in its help.
+// runGroup is the heading under which the help of run lists an option.
 func runGroup(option string) string {
 	switch option {
 	case "good", "bad", "find-good", "axis", "commit", "first-parent", "path":
@@ -84,7 +85,7 @@ func runGroup(option string) string {
 	return "How far to go"
 }
 
-// grouped puts options into groups.
+// grouped puts options under headings. It changes them and returns them.
 func grouped(flags []cli.Flag, group func(option string) string) []cli.Flag {
 	for _, f := range flags {
 		to := group(f.Names()[0])
@@ -121,8 +122,8 @@ func asFlag() cli.Flag {
 	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
 
-// requestOf reads the options of a command; argv is what follows its --. Options that the command does not have are zero,
-// so that one function serves all commands and a request reads the same everywhere.
+// requestOf reads the options of a command as plain data; argv is what follows its --. Options that the command
+// does not have are zero, so that one function serves all commands.
 func requestOf(c *cli.Context, argv []string) *policy.Request {
 	g := globals(c)
 	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
@@ -140,13 +141,14 @@ func requestOf(c *cli.Context, argv []string) *policy.Request {
 		Effect: c.String("effect"), Error: c.Float64("error"), ErrorSet: c.IsSet("error"), Pairs: c.Int("pairs"), PairsSet: c.IsSet("pairs"), Launches: c.Int("launches"), Profile: !c.Bool("no-profile"),
 	}
 	q.Bare, _ = c.App.Metadata[bareCommand].(bool)
-	q.Executor, _ = c.Value("executor").(string) // of doctor it is a switch
+	q.Executor, _ = c.Value("executor").(string) // doctor has a switch of this name
 	if w, ok := c.Generic("wait").(*waitValue); ok {
 		q.Wait = time.Duration(*w)
 	}
 	return q
 }
 
+// The options that several commands share stand here, so that they are explained in the same words everywhere.
 func keepFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "keep", Usage: "a file or folder `P` of the work tree, ignored or not committed, that every candidate gets; repeatable"}
 }
@@ -167,7 +169,7 @@ func betterFlag() cli.Flag {
 	return &cli.StringFlag{Name: "better", Usage: "`DIRECTION` of the metric, higher or lower", DefaultText: "by its unit"}
 }
 
-// trialFlags are the options of every command that launches candidates which the user names.
+// trialFlags are the options of every command that launches candidates named by the user.
 func trialFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "the `NAME` of what is measured: one of kbisect.toml, wall, cpu (processor time), instructions, phase.NAME", DefaultText: "those of kbisect.toml, else time, else wall"},
@@ -181,7 +183,7 @@ func trialFlags() []cli.Flag {
 	}
 }
 
-// judgeFlags are the options of a command that sets two candidates against each other.
+// judgeFlags are the options of a command that compares two candidates.
 func judgeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
@@ -190,8 +192,8 @@ func judgeFlags() []cli.Flag {
 	}
 }
 
-// operands divides what follows the options of a command at the user's --: what comes behind it is a
-// command to run, nil where there is no --. All operands of run are its command, as for git bisect run.
+// operands divides what follows the options of a command at the user's --. What comes after it is a command to run;
+// nil if there is no --. All operands of run are its command, as for git bisect run.
 func operands(c *cli.Context) (words, command []string, err error) {
 	all := c.Args().Slice()
 	i := slices.Index(all, "--")
@@ -208,12 +210,12 @@ func operands(c *cli.Context) (words, command []string, err error) {
 	return all[:i], all[i+1:], nil
 }
 
-// bareCommand is the key of the metadata that says whether the command of run stands there without a "--".
+// bareCommand is the key in the app's metadata that says whether the command of run stands there without a --.
 const bareCommand = "bare command"
 
-// permute puts the options of a command before its operands, as the library wants them, so that they may
-// stand anywhere before "--". What the library does not know it is left to complain about. It takes the
-// first "--" away, which therefore comes before the operands; [operands] finds the user's.
+// permute moves the options of a command before its operands, where the library wants them, so that users may write
+// them anywhere before --. Unknown options are left for the library to complain about. The library removes the
+// first --, so that one is put before the operands; the user's own is then found by operands.
 func permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -243,6 +245,7 @@ func permute(app *cli.App, args []string) []string {
 		app.Metadata = map[string]any{bareCommand: at < len(args) && args[at] != "--"}
 		return args
 	}
+	// From here on args[at:] are the options and operands of the command in any order, up to the user's own --.
 	var options, operands []string
 	rest := args[at:]
 	for len(rest) > 0 && rest[0] != "--" {
@@ -259,8 +262,8 @@ func permute(app *cli.App, args []string) []string {
 	return slices.Concat(args[:at], options, operands, rest)
 }
 
-// optionWords is how many words an option takes at the beginning of a list; 0 where there is none. An unknown option
-// takes one: the library complains about it.
+// optionWords is how many words the option at the beginning of a list takes, 1 or 2; 0 if there is none. An unknown
+// option takes one.
 func optionWords(flags []cli.Flag, list []string) int {
 	word := list[0]
 	if len(word) < 2 || word[0] != '-' || word == "--" {
@@ -279,7 +282,7 @@ func optionWords(flags []cli.Flag, list []string) int {
 	return 2
 }
 
-// joined is an option and its value as the library reads them: one word where the value may be left out.
+// joined is an option and its value as the library reads them: as one word if the value may be left out.
 func joined(flags []cli.Flag, words []string) []string {
 	if len(words) == 2 && optional(flagNamed(flags, strings.TrimLeft(words[0], "-"))) {
 		return []string{words[0] + "=" + words[1]}

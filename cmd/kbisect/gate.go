@@ -10,6 +10,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 )
 
+// gateCommand is for CI: it also writes the files of a gate that could not begin, see toldError.
 func gateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
@@ -40,13 +41,14 @@ func gateCommand() *cli.Command {
 	}
 }
 
-// toldError tells the files of a CI too about a gate that cannot begin.
+// toldError writes the files of a CI job for a gate that cannot begin, and returns err: a job without a JUnit file
+// looks as if it had passed.
 func toldError(c *cli.Context, err error) error {
 	readGateFiles(c, os.Getenv).Fail(err, exitCode(c.Context, err), newDisplay(c), version())
 	return err
 }
 
-// gateAction reads what a gate alone is given.
+// gateAction reads the options that only a gate has.
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
@@ -59,7 +61,7 @@ func gateAction(c *cli.Context) error {
 	}, words, func(err error) int { return exitCode(c.Context, err) })
 }
 
-// readGateFiles are the files that were asked for, and those that a job of GitHub names in its environment.
+// readGateFiles are the files that the user asked for, and those that a job of GitHub names in its environment.
 func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
 	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif")}
 	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {

@@ -19,7 +19,7 @@ import (
 //go:embed docs/*.md
 var manual embed.FS
 
-// topics lists the pages of the manual in the order in which a newcomer needs them.
+// topics lists the pages of the manual in the order in which a newcomer needs them. Each has a file docs/TOPIC.md.
 func topics() []string {
 	return []string{"start", "timeouts", "slowdowns", "flags", "ci", "push", "comparing", "why", "projects", "config", "metrics", "protocol",
 		"baselines", "trials", "devices", "clusters", "safety", "measured", "exit-codes"}
@@ -69,14 +69,14 @@ func listTopics(w io.Writer) error {
 	return nil
 }
 
-// title is that of a page of the manual, which is built in.
+// title is the first line of a page of the manual.
 func title(name string) string {
 	page, _ := fs.ReadFile(manual, "docs/"+name+".md")
 	first, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
 	return first
 }
 
-// plain is a page as a terminal shows it: blocks indented, without the marks of Markdown that only add noise there.
+// plain is a page as a terminal shows it: code blocks are indented, and marks of Markdown are removed.
 func plain(page string) string {
 	var b strings.Builder
 	block := false

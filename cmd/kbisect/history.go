@@ -11,6 +11,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// historyCommand shows what the store holds by commit; it launches nothing.
 func historyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "history",
@@ -29,7 +30,7 @@ func historyCommand() *cli.Command {
 	}
 }
 
-// historyAction prints the history unless it is written to files; --json prints it as well.
+// historyAction prints the history unless it is written to files; with --json it is printed as well.
 func historyAction(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("history takes no arguments, not %q\nhint: --metric and --case say what to show, and options stand before arguments", c.Args().Slice())

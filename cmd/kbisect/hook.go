@@ -19,6 +19,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// hookCommand installs and removes the pre-push hook, and is what that calls. Package hook decides.
 func hookCommand() *cli.Command {
 	return parent(&cli.Command{
 		Name:  "hook",
@@ -45,7 +46,7 @@ func hookCommand() *cli.Command {
 	)
 }
 
-// prePush is what git calls. Progress is not shown: git mixes it with its own.
+// prePush is what git calls. It shows no progress, since git prints its own on the same terminal.
 func prePush(c *cli.Context) error {
 	skip := os.Getenv("KBISECT_SKIP")
 	stopped, err := hook.CheckPush(c.Context, hook.PushOptions{
@@ -67,7 +68,7 @@ func prePush(c *cli.Context) error {
 	return nil
 }
 
-// hookPolicy reads kbisect.toml. A hook has no command line that could take its place.
+// hookPolicy reads kbisect.toml, without which a push cannot be checked: a hook has no command line to replace it.
 func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	path := cmp.Or(globals(c).config, filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), config.FileName))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +77,8 @@ func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	return policy.ForTrials(requestOf(c, nil), repo)
 }
 
-// readDeadline is the deadline of a push. An unreadable variable gives a warning and does not stop the push.
+// readDeadline is the deadline of a push: the option, the environment variable, or the default. A variable that
+// cannot be read gives a warning and does not stop the push.
 func readDeadline(c *cli.Context) time.Duration {
 	if d := duration(c, "deadline"); d > 0 {
 		return d
@@ -93,7 +95,8 @@ func readDeadline(c *cli.Context) time.Duration {
 	return d
 }
 
-// installHook writes the hook, or prints the lines for the program that manages the hooks here.
+// installHook writes the hook or, if another program manages the hooks here, prints the lines to add there and
+// fails.
 func installHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {
@@ -121,7 +124,7 @@ func installHook(c *cli.Context) error {
 	return nil
 }
 
-// uninstallHook puts back what was there before.
+// uninstallHook removes the hook and puts back what was there before.
 func uninstallHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {
@@ -136,7 +139,8 @@ func uninstallHook(c *cli.Context) error {
 	return nil
 }
 
-// openHooks opens the repository and finds its folder of hooks, for a command that takes no arguments.
+// openHooks opens the repository and finds its folder of hooks, for a sub-command without arguments. The caller
+// closes the repository.
 func openHooks(c *cli.Context) (repo *source.Repo, dir string, err error) {
 	if c.Args().Present() {
 		return nil, "", exit.Usagef("hook %s takes no arguments (got %q)", c.Command.Name, c.Args().Slice())

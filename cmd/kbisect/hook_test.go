@@ -228,7 +228,7 @@ func TestHookRemote(t *testing.T) {
 	h.git("push", "-q", "--no-verify", "origin", "main")
 	h.change(map[string]string{"level": "26\n"}, "still wrong")
 	said, code = h.push("failing as its base does", "origin", "main")
-	h.wants(said, code, 0, `passes: Cannot tell: both fail alike`)
+	h.wants(said, code, 0, `passes: Cannot tell: both fail in the same way`)
 }
 
 // TestHookMachine spoils machine, store and configuration: no push is stopped for that.

@@ -210,6 +210,48 @@ func TestBuildThatFailsOrHangsIsAPhase(t *testing.T) {
 	}
 }
 
+// outlived runs kbisect and kills it again and again, at most so many times, kill n after patience(n); once there is a
+// session, the next attempt resumes it. It returns what the attempt found that came to its end, and the number of kills.
+func (r *repo) outlived(most int, patience func(n int) time.Duration, args ...string) (d report.Search, kills int) {
+	r.t.Helper()
+	resume := false
+	for {
+		cmd := r.command(args...)
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Start(); err != nil {
+			r.t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		var kill <-chan time.Time
+		if kills < most {
+			kill = time.After(patience(kills))
+		}
+		select {
+		case <-kill:
+			cmd.Process.Kill()
+			<-done
+			kills++
+			// To ask for sessions where there is no store yet would make one.
+			if _, err := os.Stat(filepath.Join(r.dir, ".git/kbisect/kbisect.db")); err == nil && !resume {
+				list, _, code := r.kbisect("sessions")
+				if resume = code == 0 && strings.Count(list, "\n") > 1; resume {
+					args = []string{"run", "--json", "--resume"}
+				}
+			}
+		case <-done:
+			err := json.Unmarshal([]byte(out.String()), &d)
+			if err == nil {
+				return d, kills
+			}
+			if resume || strings.Contains(out.String(), "schema") { // else there was no session yet that could be resumed
+				r.t.Fatalf("after %d kills: %v: %s%s", kills, err, out.String(), errs.String())
+			}
+		}
+	}
+}
+
 // SIGKILL at any instant, again and again: the same answer, and at most one trial made twice.
 func TestKilledAndResumed(t *testing.T) {
 	t.Parallel()
@@ -218,58 +260,22 @@ func TestKilledAndResumed(t *testing.T) {
 	ids := r.history(60, func(i int) string {
 		return fmt.Sprintf("echo $KBISECT_PURPOSE $(cat n) >>%s; sleep 0.1; test %d -lt 37", log, i)
 	})
-	args := []string{"run", "--json", "--good", ids[0], "--", "./test.sh"}
-	kills := 0
-	for wait := 20 * time.Millisecond; ; wait += 37 * time.Millisecond {
-		cmd := r.command(args...)
-		var out strings.Builder
-		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
-		if kills < 20 {
-			select {
-			case <-time.After(200*time.Millisecond + wait%(300*time.Millisecond)):
-				cmd.Process.Kill()
-				<-done
-				kills++
-				if _, err := os.Stat(filepath.Join(r.dir, ".git/kbisect/kbisect.db")); err == nil {
-					if list, _, code := r.kbisect("sessions"); code == 0 && strings.Count(list, "\n") > 1 {
-						args = []string{"run", "--json", "--resume"}
-					}
-				}
-				continue
-			case <-done:
-			}
-		} else {
-			<-done
-		}
-		var d report.Search
-		if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
-			if !strings.Contains(out.String(), "schema") && len(args) > 3 {
-				continue // killed before there was a session to resume
-			}
-			t.Fatalf("%v: %s", err, out.String())
-		}
-		if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[36] {
-			t.Fatalf("after %d kills: %+v", kills, d.Culprits)
-		}
-		data, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if made := strings.Count(string(data), "\n"); made > d.Totals.Trials+kills {
-			t.Errorf("%d trials were made for %d in the report, with %d kills", made, d.Totals.Trials, kills)
-		}
-		if d.Totals.Wall < d.Totals.Device {
-			t.Errorf("all attempts took %.2f s, their trials %.2f s", d.Totals.Wall, d.Totals.Device)
-		}
-		if n := survivors(t, d.Session); n > 0 {
-			t.Errorf("%d processes left", n)
-		}
-		t.Logf("%d kills, %d trials", kills, d.Totals.Trials)
-		return
+	d, kills := r.outlived(20, func(n int) time.Duration { return time.Duration(200+(20+37*n)%300) * time.Millisecond }, "run", "--json", "--good", ids[0], "--", "./test.sh")
+	if len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[36] {
+		t.Fatalf("after %d kills: %+v", kills, d.Culprits)
 	}
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made := strings.Count(string(data), "\n"); made > d.Totals.Trials+kills {
+		t.Errorf("%d trials were made for %d in the report, with %d kills", made, d.Totals.Trials, kills)
+	}
+	if d.Totals.Wall < d.Totals.Device {
+		t.Errorf("all attempts took %.2f s, their trials %.2f s", d.Totals.Wall, d.Totals.Device)
+	}
+	if n := survivors(t, d.Session); n > 0 {
+		t.Errorf("%d processes left", n)
+	}
+	t.Logf("%d kills, %d trials", kills, d.Totals.Trials)
 }

@@ -21,10 +21,11 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// initCommand writes a first kbisect.toml; package detect guesses what belongs in it.
 func initCommand() *cli.Command {
 	return &cli.Command{
 		Name: "init", Usage: "write a short kbisect.toml for the kind of project found here, and try it once", ArgsUsage: "[-- COMMAND ARGS]",
-		Description: "Looks at the project, or takes the COMMAND that runs. HEAD is then built and launched once; a time\n" +
+		Description: "Looks at the project, or takes the COMMAND to run. HEAD is then built and launched once; a time\n" +
 			"that it prints becomes the metric.",
 		HideHelpCommand: true,
 		Flags: []cli.Flag{
@@ -36,7 +37,8 @@ func initCommand() *cli.Command {
 	}
 }
 
-// initAction writes a configuration or an example, and says what to do next: most of all what is still to be filled in.
+// initAction writes a configuration or an example and says what to do next, above all what is still to be filled
+// in. It never overwrites a configuration.
 func initAction(c *cli.Context) error {
 	files, command, err := operands(c)
 	dir, name := globals(c).dir, c.String("harness")
@@ -50,6 +52,7 @@ func initAction(c *cli.Context) error {
 	case name != "" && command != nil:
 		return exit.Usagef("--harness and a command do not go together")
 	}
+	// Everything is checked before the first file is written.
 	if err := wantRepository(c, dir); err != nil {
 		return err
 	}
@@ -83,18 +86,19 @@ func initAction(c *cli.Context) error {
 	return nil
 }
 
-// tryOnce launches HEAD by the configuration that was written, and makes a time that it prints the metric. What does
-// not work yet is said, and no error: the configuration is there to be completed.
+// tryOnce launches HEAD by the configuration that was written, and makes a time that it prints the metric. What
+// does not work yet is said and is no error, as the configuration is there to be completed. next is what the user
+// should do first.
 func tryOnce(c *cli.Context, path string) (next string, err error) {
 	next = "read it"
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
-		return next, nil // who writes a configuration before there is a repository
+		return next, nil // a configuration may come before the repository
 	}
 	_, err = source.Head(repo)
 	repo.Close()
 	if err != nil {
-		return next, nil // nor a commit
+		return next, nil // there is no commit yet
 	}
 	e := envOf(c, nil)
 	e.Request.Config = path
@@ -120,7 +124,8 @@ func tryOnce(c *cli.Context, path string) (next string, err error) {
 	return next, nil
 }
 
-// wantRepository asks whether a configuration is wanted where there is no history to search.
+// wantRepository asks whether a configuration is wanted although there is no history to search. Without a terminal
+// to ask at, the missing repository is an error.
 func wantRepository(c *cli.Context, dir string) error {
 	repo, err := source.Open(dir)
 	if err == nil {
@@ -130,7 +135,7 @@ func wantRepository(c *cli.Context, dir string) error {
 	if !errors.Is(err, source.ErrNoRepository) {
 		return exit.Usage(err)
 	}
-	answer, asked, askErr := ask(c.Context, c, "There is no git repository here, and kbisect searches a history. Write kbisect.toml all the same? [y/N] ")
+	answer, asked, askErr := ask(c.Context, c, "There is no git repository here, and kbisect searches a history. Write kbisect.toml anyway? [y/N] ")
 	switch {
 	case askErr != nil:
 		return askErr
@@ -142,7 +147,8 @@ func wantRepository(c *cli.Context, dir string) error {
 	return exit.Usage(err)
 }
 
-// ask puts a question to a user at a terminal, and reports whether there is one. An interrupted question is an error.
+// ask puts a question to a user at a terminal; asked is false if there is none. The end of ctx is an error. The
+// goroutine that reads stays behind then: a read of a terminal cannot be interrupted.
 func ask(ctx context.Context, c *cli.Context, question string) (answer string, asked bool, err error) {
 	in, ok := c.App.Reader.(*os.File)
 	out, shown := words.Raw(c.App.ErrWriter).(*os.File)
@@ -163,7 +169,8 @@ func ask(ctx context.Context, c *cli.Context, question string) (answer string, a
 	}
 }
 
-// unreadableTask is what is wrong with the problem that a configuration names, nil where it names none.
+// unreadableTask is what is wrong with the problem that a configuration names; nil if it names none, or if the
+// configuration itself is not complete yet.
 func unreadableTask(path string) error {
 	cfg, err := config.Load(path)
 	if err != nil || cfg.Kind != kernels.KindKernelbot {

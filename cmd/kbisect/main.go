@@ -1,12 +1,16 @@
-/*
-Kbisect finds the change that made a GPU kernel time out, slow down, crash or compute nonsense.
-
-It walks a git history, builds and runs each candidate under limits for every phase, and names the
-guilty commit, the phase, the evidence and the price. The user's work tree, index, HEAD and refs are
-never touched; kbisect exports candidates into folders of its own.
-
-Its manual is the folder docs, a page for each topic: kbisect help topics lists them.
-*/
+// Kbisect finds the change that made a GPU kernel time out, slow down, crash or compute nonsense.
+//
+// It walks a git history, builds and runs each candidate under limits for every phase, and names the guilty commit, the
+// phase, the evidence and the price. The user's work tree, index, HEAD and refs are never touched; kbisect exports
+// candidates into folders of its own.
+//
+// Its manual is the folder docs, a page for each topic: kbisect help topics lists them.
+//
+// For developers: this package is the command line, the terminal and the exit codes, one file a command. A command
+// turns its options into a policy.Request, calls a package below internal with a session.Env, and returns an error that
+// carries the exit code ([exitCode]). It must not hold logic that a test would want. The way of one search is
+// launching (run.go), search.Run, session.Launch, policy.ForSearch, find.Culprits and, for each launch,
+// pipeline.Pipeline; its result comes back as a report.Document.
 package main
 
 import (
@@ -33,10 +37,11 @@ import (
 )
 
 func main() {
-	if proc.Warden() { // this process was started to watch over trials
+	if proc.Warden() { // this process was started by another kbisect to supervise its trials, and has done so
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// Caught, or the first write to a closed pipe would end the process without storing anything.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	go endWithReader(broken, stop)
@@ -46,8 +51,8 @@ func main() {
 	os.Exit(code)
 }
 
-// endWithReader calls stop when nobody reads the output any more. A SIGPIPE alone does not say so:
-// it also comes from a pipe to a process of ours that has ended before we wrote to it.
+// endWithReader calls stop when the reader of standard output or standard error has gone. A SIGPIPE alone does not
+// tell: it also comes from a pipe to a process of ours that ended before we wrote to it.
 func endWithReader(broken <-chan os.Signal, stop func()) {
 	for range broken {
 		fds := []unix.PollFd{{Fd: 1}, {Fd: 2}} // standard output and standard error
@@ -57,8 +62,9 @@ func endWithReader(broken <-chan os.Signal, stop func()) {
 	}
 }
 
-// run is the whole program but for the process itself; it returns the exit code. Every stream goes through a
-// [words.Writer]: what candidates, commits and files are called comes from strangers.
+// run is the whole program except for the process itself, so that tests can call it; it returns the exit code.
+// Every stream goes through a [words.Writer], because names of candidates, commits and files come from strangers
+// and may contain control characters.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -72,7 +78,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(ctx, err, stderr)
 }
 
-// complain prints an error and finds its exit code. An [exit.Error] without a cause says that the output has said all.
+// complain prints an error and returns its exit code. An [exit.Error] without a cause means that everything has
+// been said.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
 	var coded *exit.Error
 	if unread(err) {
@@ -84,14 +91,15 @@ func complain(ctx context.Context, err error, stderr io.Writer) int {
 	return exitCode(ctx, err)
 }
 
-// unread reports that an error only says that nobody reads the output any more. To a pipe of ours it would be one.
+// unread reports an error that only says that the reader of our output has gone. An EPIPE of any other file is a
+// real error.
 func unread(err error) bool {
 	var on *fs.PathError
 	return errors.As(err, &on) && on.Err == syscall.EPIPE && (on.Path == os.Stdout.Name() || on.Path == os.Stderr.Name())
 }
 
-// exitCode is the exit code of an error: the one that it carries, or that of its type. What nobody has foreseen is an
-// internal error. Interrupts come last, since an interrupted command may still have a result to end with.
+// exitCode is the exit code of an error: the one that it carries, or that of its type. An error that nobody foresaw
+// is an internal one. Interrupts come last, because an interrupted command may still end with a result of its own.
 func exitCode(ctx context.Context, err error) int {
 	var (
 		coded   *exit.Error
@@ -116,7 +124,7 @@ func exitCode(ctx context.Context, err error) int {
 	return exit.Internal
 }
 
-// version is the version of the module, as built.
+// version is the version of the module as it was built, or "devel".
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -124,8 +132,8 @@ func version() string {
 	return "devel"
 }
 
-// newApp is the command line: every command with its help. A new one for each run, since the library keeps what it
-// has read in it.
+// newApp is the command line: every command with its help. Each run needs a new one, since the library keeps what
+// it has read in it.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:  "kbisect",
@@ -135,13 +143,13 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"Start with: kbisect demo, kbisect doctor, kbisect init, or\n" +
 			"kbisect run --good v1.0 --limit 60s --build 'make' -- ./test.sh\n\n" +
 			"Exit codes: 0 answer found, or no regression; 1 regression found (gate, compare, hook);\n" +
-			"2 usage or configuration; 3 inconclusive; 4 both revisions behave alike; 5 machine problem;\n" +
+			"2 usage or configuration; 3 inconclusive; 4 both revisions behave the same; 5 machine problem;\n" +
 			"70 internal error; 130 interrupted (kbisect run --resume goes on).",
 		Version: version(),
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
-		ExitErrHandler:  func(*cli.Context, error) {}, // exit codes are run's business, after the defers
+		ExitErrHandler:  func(*cli.Context, error) {}, // the library would exit here, before any defer runs
 		HideHelpCommand: true,
-		Flags:           append(globalFlags(), cli.HelpFlag), // the library leaves it out beside a command of that name
+		Flags:           append(globalFlags(), cli.HelpFlag), // the library omits it if there is a command help
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			return exit.Usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
 		},

@@ -70,7 +70,7 @@ hint: name an older commit that is still good
 		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 successful launches reported it
 hint: they reported no metric; wall, cpu and phase.NAME work with every program
 `},
-		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
+		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail in the same way: good end wrong in run: exit 1; bad end wrong in run: exit 1
 
   hint        name an older good end with --good, or let --find-good look for one
 `},
@@ -107,7 +107,7 @@ hint: kbisect show SESSION lists what it launched
 		{args: "simulate n", code: exit.UsageError, want: `kbisect: n: line 1: the document: expected an object, got a number
 hint: kbisect simulate --example shows every key
 `},
-		{args: "run --good v1 --limit 90 -- true", code: exit.UsageError, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"
+		{args: "run --good v1 --limit 90 -- true", code: exit.UsageError, want: `kbisect: --limit 90: "90" has no unit; write a number with a unit (ns us ms s m h), such as "90s", "2m" or "1h30m"
 hint: kbisect run --help
 `},
 		{args: "run --good v1 --path srcs -- true", code: exit.UsageError, want: `kbisect: path "srcs" is in neither end
@@ -161,7 +161,7 @@ hint: name the branch to merge into with --base REV
 hint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits
 `},
 		{config: "version = 1\n[run]\ncomand = [\"true\"]\nlimit = 3\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:3: run.comand: unknown key; did you mean "command"?; allowed here: command, limit, limits, memory, files, keep, caches, probe, workspace, sandbox, network, learn, ahead, gpus
-DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or "1h30m", got an integer
+DIR/kbisect.toml:4: run.limit: expected a duration in quotes, such as "90s", "2m" or "1h30m", got an integer
 ` + compareWith},
 		{config: "version = 1\n[run\n", args: "run --good v1", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:2: expected ']' to close table name
 ` + compareWith},
@@ -169,7 +169,7 @@ DIR/kbisect.toml:4: run.limit: expected a duration in quotes, as "90s", "2m" or 
 ` + compareWith},
 		{config: flagTables(`requires = ["tile=16"]`, `requires = ["graph=on"]`), args: "run --axis flags", code: exit.UsageError, want: `kbisect: DIR/kbisect.toml:4: flag: flag graph: cyclic requirements, so that none of these can be on: graph: off->on needs tile: 8->16 needs graph: off->on
 ` + compareWith},
-		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail alike: good end wrong in run: exit 1; bad end wrong in run: exit 1
+		{config: strings.Replace(flagTables("", ""), `"true"`, `"false"`, 1), args: "run --quiet --axis flags", code: exit.NoDifference, want: `No difference between the ends: both ends fail in the same way: good end wrong in run: exit 1; bad end wrong in run: exit 1
 
   hint        with all flags at their base it fails too: search the commits (kbisect run --good REV), or the flags of another commit (--bad REV)
 `},

@@ -24,9 +24,7 @@ func TestYoungBenchmark(t *testing.T) {
 			add = 2
 		}
 		r.put(map[string]string{"pkg/__init__.py": "", "pkg/k.py": fmt.Sprintf("def kernel(x):\n    return x + %d  # %d\n", add, i)})
-		r.git("add", ".")
-		r.git("commit", "-qm", fmt.Sprint("change ", i))
-		ids = append(ids, r.git("rev-parse", "HEAD"))
+		ids = append(ids, r.commit(fmt.Sprint("change ", i)))
 	}
 	r.put(map[string]string{
 		"tools/bench.py":  "#!/usr/bin/env python3\nimport os, sys\nsys.path.append(os.getcwd())\nfrom pkg.k import kernel\nimport want\nsys.exit(0 if kernel(1) == want.value else 1)\n",
@@ -58,8 +56,7 @@ func TestNothingIsLent(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	r.put(map[string]string{"bench.sh": "exit 0\n", "data.txt": "1"})
-	r.git("add", ".")
-	r.git("commit", "-qm", "one")
+	r.commit("one")
 	r.put(map[string]string{
 		"data.txt": "2", "bench.sh": "exit 1\n", "prog": "\x7fELF\x00\x00", "huge.py": strings.Repeat("#", 1<<20+1),
 		"kbisect.toml": "version = 1\n[build]\ncommand = [\"sh\", \"-c\", \"cp bench.sh made\"]\noutputs = [\"made\"]\n[run]\ncommand = [\"sh\", \"bench.sh\", \"data.txt\", \"prog\", \"huge.py\", \"made\", \"../x\", \".\"]\n",

@@ -23,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
+// reportCommand writes the report of a stored session anew, in any format.
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write the report of a past session", ArgsUsage: "[SESSION]",
@@ -38,7 +39,7 @@ func reportCommand() *cli.Command {
 	}
 }
 
-// reportAction writes the report of a stored session. JSON is what was stored, to the byte, where there is a result.
+// reportAction writes the report of a stored session. JSON is what was stored, to the byte, if there is a result.
 func reportAction(c *cli.Context) error {
 	files, err := reportRequest(c)
 	if err != nil {
@@ -99,13 +100,13 @@ func formatFlags() []cli.Flag {
 	}
 }
 
-// formats are the files that a result is written to besides standard output; "" is none, - standard output.
+// formats are the files that a result is written to besides standard output; "" is none, and - is standard output.
 type formats struct{ markdown, html string }
 
 // readFormats are the files that --markdown and --report name.
 func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), c.String("report")} }
 
-// check finds out before a long job that a file could not be written after it.
+// check finds out before a long job whether the files can be written after it.
 func (f formats) check() error {
 	for _, path := range []string{f.markdown, f.html} {
 		if err := checkReportPath(path); err != nil {
@@ -115,7 +116,7 @@ func (f formats) check() error {
 	return nil
 }
 
-// checkReportPath refuses a report that could not be written, before anything is done for it.
+// checkReportPath refuses a path where no file could be written.
 func checkReportPath(path string) error {
 	if path == "" || path == "-" {
 		return nil
@@ -129,8 +130,8 @@ func checkReportPath(path string) error {
 	return nil
 }
 
-// write makes the files. Each is made in whole before it is written, so that none is ever half there for a mistake
-// in it.
+// write writes the files. Each is rendered as a whole first, so that an error in rendering leaves no half file. say
+// is told what was written.
 func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say func(string)) error {
 	p := page.New(d, l)
 	for _, x := range []struct {
@@ -162,7 +163,7 @@ func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say
 	return nil
 }
 
-// sayOn tells on standard error, unless the user wants quiet.
+// sayOn returns a function that prints on standard error unless the user wants quiet.
 func sayOn(c *cli.Context) func(string) {
 	return func(text string) {
 		if !globals(c).quiet {
@@ -171,12 +172,12 @@ func sayOn(c *cli.Context) func(string) {
 	}
 }
 
-// terminalOf is what standard output can show. The log of a CI shows the colours of a gate.
+// terminalOf is what standard output can show. A gate's colours also show in the log of a CI.
 func terminalOf(c *cli.Context) render.Terminal {
 	g := globals(c)
 	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), Marks: sparks(os.Getenv), All: g.verbose}
 	if f, ok := words.Raw(c.App.Writer).(*os.File); ok {
-		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, where it is no terminal
+		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, if it is no terminal
 	}
 	return t
 }
@@ -197,8 +198,8 @@ func (v *colour) Set(s string) error {
 // String implements flag.Value.
 func (v *colour) String() string { return string(*v) }
 
-// on reports that colours are wanted on an output: it is a terminal, or what is written is for the log of a CI that shows
-// them.
+// on reports whether an output should have colours: it is a terminal, or log is set and a CI shows the colours of
+// its logs. NO_COLOR (no-color.org) counts against them.
 func (v colour) on(w io.Writer, env func(string) string, log bool) bool {
 	switch {
 	case v == "always":
@@ -212,7 +213,7 @@ func (v colour) on(w io.Writer, env func(string) string, log bool) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// sparks are the marks of a line of values: blocks where the terminal knows them.
+// sparks are the marks that draw a line of values, lowest first: blocks if the locale is UTF-8.
 func sparks(getenv func(string) string) []rune {
 	locale := strings.ToUpper(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
 	if strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8") {

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
+// runCommand is the main job; package search does it.
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
@@ -66,7 +67,7 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "fast", Usage: "skip the proof: no clean builds, no relaunch of the culprit at its full limit", DisableDefaultText: true},
 			explainLimitFlag(explain.CulpritLimit),
 			&cli.BoolFlag{Name: "fresh", Usage: "search anew: use no answer and no launch of earlier sessions", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "no-past", Usage: "leave out what launches scattered by in earlier sessions", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "no-past", Usage: "do not use how launches scattered in earlier sessions", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-learn", Usage: "build commits and search hunks although no build and no launch opened what they change", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
@@ -75,8 +76,8 @@ func runCommand() *cli.Command {
 	}
 }
 
-// launching is the action of a command that launches candidates: do gets its revisions and all else that it is given.
-// Reports that could not be written are refused before the first launch.
+// launching is the action of a command that launches candidates; do gets its revisions and everything else it was
+// given. Report paths that could not be written are refused before the first launch.
 func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if err := readFormats(c).check(); err != nil {
@@ -90,10 +91,11 @@ func launching(do func(ctx context.Context, e session.Env, words []string) error
 	}
 }
 
-// envOf is what a command that launches candidates brings along: what it was asked for, and how its result is shown;
-// command is what follows its --.
+// envOf is what a command that launches candidates brings along: the request, and how progress and results are
+// shown. command is what follows its --. Packages below use only this and never the command line or the terminal.
 func envOf(c *cli.Context, command []string) session.Env {
 	display := newDisplay(c)
+	// A question needs the terminal for itself, and so takes the progress bar away meanwhile.
 	asking := func(ctx context.Context, question string) (answer string, asked bool, err error) {
 		progress.Without(display, func() { answer, asked, err = ask(ctx, c, question) })
 		return answer, asked, err
@@ -109,7 +111,7 @@ func envOf(c *cli.Context, command []string) session.Env {
 	}}
 }
 
-// printResult writes a result to standard output: as JSON, or as text.
+// printResult writes a result to standard output, as JSON or as text.
 func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
 	if asJSON {
 		return report.WriteJSON(w, d)
@@ -117,7 +119,7 @@ func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t
 	return render.Text(w, page.New(d, l), t)
 }
 
-// workerCommand is the other side of an executor. People do not call it.
+// workerCommand is the other side of an executor: jobs call it, and people do not.
 func workerCommand() *cli.Command {
 	return &cli.Command{
 		Name: "worker", Usage: "make the trial that SPEC describes, as the job of a scheduler", ArgsUsage: "SPEC", Hidden: true,

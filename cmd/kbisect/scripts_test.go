@@ -20,8 +20,7 @@ func bisectable(t *testing.T) (r *repo, culprit, good string) {
 	r = newRepo(t)
 	dep := newRepo(t)
 	dep.put(map[string]string{"lib": "lib\n"})
-	dep.git("add", ".")
-	dep.git("commit", "-qm", "lib")
+	dep.commit("lib")
 	r.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", dep.dir, "dep")
 	for i := range 9 {
 		state := "fine"

@@ -27,7 +27,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// openStore opens the store of the repository for reading.
+// openStore opens the store of the repository for reading. The caller closes it; a repository without a store is a
+// usage error.
 func openStore(c *cli.Context) (*store.Store, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -37,6 +38,7 @@ func openStore(c *cli.Context) (*store.Store, error) {
 	return session.ReadStore(repo)
 }
 
+// sessionsCommand lists stored sessions of all kinds.
 func sessionsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements",
@@ -70,7 +72,7 @@ func sessionsCommand() *cli.Command {
 	}
 }
 
-// writeTable writes a text whose lines with an indent are cut where the terminal ends.
+// writeTable writes a text and cuts those of its lines that begin with indent at the width of the terminal.
 func writeTable(c *cli.Context, text, indent string) error {
 	width := terminalOf(c).Width
 	var b strings.Builder
@@ -84,7 +86,7 @@ func writeTable(c *cli.Context, text, indent string) error {
 	return err
 }
 
-// kindWord is the command that made a session: a search is stored under its axis.
+// kindWord is the command that made a session. A search is stored under its axis.
 func kindWord(s store.Session) string {
 	if session.IsSearch(s) {
 		return "run"
@@ -92,7 +94,7 @@ func kindWord(s store.Session) string {
 	return s.Axis
 }
 
-// sides are what the command of a session calls its two commits; none where it launches one.
+// sides are the names that the command of a session gives its two commits; nil if it launches only one.
 func sides(s store.Session) []string {
 	switch {
 	case session.IsSearch(s), s.Axis == session.Trying && s.Good != s.Bad:
@@ -105,7 +107,7 @@ func sides(s store.Session) []string {
 	return nil
 }
 
-// endsWords names the commits of a session as its command called them.
+// endsWords names the commits of a session as its command did.
 func endsWords(s store.Session) string {
 	if x := sides(s); x != nil {
 		return fmt.Sprintf("%s %s, %s %s", x[0], wording.Short(s.Good), x[1], wording.Short(s.Bad))
@@ -129,8 +131,8 @@ func purposeWord(s store.Session, purpose string) string {
 	return purpose
 }
 
-// valuesWord is what a launch measured: the medians of the first numbers that it gave and how many more there are, or
-// "".
+// valuesWord is what a launch measured: the medians of the first two numbers and how many more there are; ""
+// without any.
 func valuesWord(o bisect.Outcome) string {
 	const most = 2
 	var out []string
@@ -147,7 +149,7 @@ func valuesWord(o bisect.Outcome) string {
 	return strings.Join(out, ", ")
 }
 
-// statusWord is the status of a session; a search that nobody runs any more has been killed.
+// statusWord is the status of a session. One that is marked as running but is not the running one has been killed.
 func statusWord(s store.Session, running string) string {
 	if s.Status == store.Running && s.ID != running {
 		return "killed"
@@ -155,6 +157,7 @@ func statusWord(s store.Session, running string) string {
 	return s.Status
 }
 
+// showCommand lists what a session launched and concluded.
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name: "show", Usage: "show the launches, the verdicts and the answer of a session", ArgsUsage: "[SESSION]",
@@ -207,16 +210,16 @@ func showAnswer(c *cli.Context, id string) error {
 		return err
 	}
 	answer := page.New(p.Document, p.Ledger(c.Context))
-	answer.Next = answer.Next[:max(0, len(answer.Next)-1)] // which is this very command
+	answer.Next = answer.Next[:max(0, len(answer.Next)-1)] // the last suggestion is this very command
 	fmt.Fprintln(c.App.Writer)
 	return render.Text(c.App.Writer, answer, terminalOf(c))
 }
 
-// mostShown is how many launches of a session are listed one by one where not all is wanted, and how many commits.
+// mostShown is how many launches, and how many commits, are listed one by one without --verbose.
 const mostShown = 24
 
-// show prints one session: what it was, what it launched, what it concluded. Launches are listed as they were stored,
-// in the order in which they were made; many of them only where all is wanted, and else counted by commit.
+// show prints one session: what it was, what it launched, what it concluded. Launches are listed in the order in
+// which they were made, or counted by commit if there are many and all is not set.
 func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %s\n",
 		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), words.Printable(words.Shell(s.Args)))
@@ -260,8 +263,8 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	return t.Flush()
 }
 
-// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. Where there
-// are verdicts, candidates without one, such as parts of a culprit, are counted only.
+// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. If
+// there are verdicts, candidates without one, such as parts of a culprit, are only counted.
 func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) error {
 	verdicts := map[string]string{}
 	for _, x := range steps {

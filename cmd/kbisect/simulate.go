@@ -25,6 +25,7 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
+// simulateCommand plays the real search against a simulated device; package fixtures/simulate scores it.
 func simulateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "simulate", Usage: "estimate what a search could find, how reliably and at what cost, on a simulated device",
@@ -38,7 +39,7 @@ func simulateCommand() *cli.Command {
 	}
 }
 
-// simulateAction plays every rule of a specification on the same simulated devices.
+// simulateAction plays every rule of a specification on the same simulated devices, so that their scores compare.
 func simulateAction(c *cli.Context) error {
 	words, trials := c.Args().Slice(), c.Int("trials")
 	switch {
@@ -77,7 +78,8 @@ func simulateAction(c *cli.Context) error {
 	}, func(x simulate.Score) float64 { return x.DeviceSeconds }, func(w io.Writer, scores []simulate.Score) error { return writeScores(w, s, scores) })
 }
 
-// play scores each rule of a specification, which invalid says is none, and prints the scores as JSON or as a table.
+// play scores each rule of a specification and prints the scores as JSON or as a table. invalid is the error of
+// reading the specification, or nil.
 func play[T any](c *cli.Context, invalid error, rules []string, score func(rule string) (T, error), seconds func(T) float64, table func(io.Writer, []T) error) error {
 	file := c.Args().First()
 	if invalid != nil {
@@ -100,7 +102,7 @@ func play[T any](c *cli.Context, invalid error, rules []string, score func(rule 
 	return table(c.App.Writer, scores)
 }
 
-// simulatedRule is the search of this program, which is played through its public interface, or a rival.
+// simulatedRule is the search of this program, called through its public interface, or a rival from the literature.
 func simulatedRule(name string) (simulate.Rule, error) {
 	if name != "kbisect" {
 		return simulate.Rival(name)

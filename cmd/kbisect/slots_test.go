@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -182,46 +181,15 @@ func TestHunksInTwoSlots(t *testing.T) {
 // SIGKILL while two trials are made, again and again: the same answer, and what was kept is not made again.
 func TestKilledInTwoSlots(t *testing.T) {
 	r := sixteen(t)
-	args := []string{"run", "--json", "--axis", "flags", "--jobs", "2"}
-	const most = 6
-	for kills := 0; ; {
-		cmd := r.command(args...)
-		var out strings.Builder
-		cmd.Stdout = &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		go func() { done <- cmd.Wait() }()
-		var patience <-chan time.Time
-		if kills < most {
-			patience = time.After(time.Duration(700+170*kills) * time.Millisecond)
-		}
-		select {
-		case <-patience:
-			cmd.Process.Kill()
-			<-done
-			kills++
-			if list, _, code := r.kbisect("sessions"); code == 0 && strings.Count(list, "\n") > 1 {
-				args = []string{"run", "--json", "--resume"}
-			}
-			continue
-		case <-done:
-		}
-		var d report.Search
-		if err := json.Unmarshal([]byte(out.String()), &d); err != nil {
-			t.Fatalf("%v: %s", err, out.String())
-		}
-		if len(d.MinimalSets) != 2 || !d.Complete || !d.MinimalSets[0].Certified || !d.MinimalSets[1].Certified {
-			t.Errorf("after %d kills: %+v", kills, d.MinimalSets)
-		}
-		if _, ended := r.beside(); ended > d.Totals.Trials+2*kills {
-			t.Errorf("%d trials came to their end for %d in the report, with %d kills", ended, d.Totals.Trials, kills)
-		}
-		if n := survivors(t, d.Session); n > 0 {
-			t.Errorf("%d processes left", n)
-		}
-		t.Logf("%d kills, %d trials", kills, d.Totals.Trials)
-		return
+	d, kills := r.outlived(6, func(n int) time.Duration { return time.Duration(700+170*n) * time.Millisecond }, "run", "--json", "--axis", "flags", "--jobs", "2")
+	if len(d.MinimalSets) != 2 || !d.Complete || !d.MinimalSets[0].Certified || !d.MinimalSets[1].Certified {
+		t.Errorf("after %d kills: %+v", kills, d.MinimalSets)
 	}
+	if _, ended := r.beside(); ended > d.Totals.Trials+2*kills {
+		t.Errorf("%d trials came to their end for %d in the report, with %d kills", ended, d.Totals.Trials, kills)
+	}
+	if n := survivors(t, d.Session); n > 0 {
+		t.Errorf("%d processes left", n)
+	}
+	t.Logf("%d kills, %d trials", kills, d.Totals.Trials)
 }

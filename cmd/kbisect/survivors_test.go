@@ -10,9 +10,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/fixtures/faults"
 )
 
-// What a candidate does to its surroundings, to kbisect and to its supervisor is its own fault: the search goes on, to the right commit.
+// What a candidate does to its surroundings, to kbisect and to its supervisor is its own fault: the search goes on, to
+// the right commit.
 func TestSurvivors(t *testing.T) {
 	const kbisect = "$(cut -d' ' -f4 /proc/$PPID/stat)" // the supervisor's parent
 	for _, c := range []struct {
@@ -50,7 +53,7 @@ func TestSurvivors(t *testing.T) {
 			r := newRepo(t)
 			command := []string{"--", "./test.sh"}
 			if c.tmpfs != "" { // in memory there is more room
-				if !canMount(t) {
+				if !faults.CanMount(t, "a full disk") {
 					t.SkipNow()
 				}
 				dir := filepath.Join(r.home, "cache")

@@ -7,6 +7,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
 )
 
+// tryCommand looks at both ends before a search; package preview does the work.
 func tryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "try", Usage: "run both ends of a search once: what is read, how noisy, what a search would cost", ArgsUsage: "[-- COMMAND ARGS]",

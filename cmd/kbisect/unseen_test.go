@@ -13,8 +13,7 @@ func TestPatternThatMatchesNothing(t *testing.T) {
 	r := newRepo(t)
 	for _, text := range []string{"echo size 32 time 5.0 ms\n", "echo size 32 took 5.0 ms\n"} {
 		r.put(map[string]string{"run.sh": text})
-		r.git("add", ".")
-		r.git("commit", "-qm", text)
+		r.commit(text)
 	}
 	for pattern, want := range map[string]struct {
 		code  int
@@ -38,11 +37,9 @@ func TestDeadMetricsAreTold(t *testing.T) {
 	t.Parallel()
 	r := newRepo(t)
 	r.put(map[string]string{"run.sh": "printf 'Laufzeit 1.234,5 us\\r\\nsize=32 time \\033[33m5.0\\033[0m ms\\r\\np 1\\rp 2\\rfinal 3 ms\\n'\n"})
-	r.git("add", ".")
-	r.git("commit", "-qm", "one")
+	r.commit("one")
 	r.put(map[string]string{"other.sh": ""})
-	r.git("add", ".")
-	r.git("commit", "-qm", "two")
+	r.commit("two")
 	metric := func(name, pattern, more string) string {
 		return "[[metrics]]\nname = \"" + name + "\"\nfrom = \"regex\"\npattern = '" + pattern + "'\n" + more
 	}

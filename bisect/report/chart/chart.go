@@ -1,9 +1,14 @@
 // Package chart draws the pictures of a report as SVG: rows with bars and intervals ([Rows]), values along a range of
 // commits ([Plane]), what a search believed after each step ([Belief]), and flags that were on ([Matrix]).
 //
+// [Range] and [Launches] make pictures from a document; a [Picture] holds only values and texts and is drawn by [SVG].
+// The package must not know what else is on a page, nor how wide it will be.
+//
 // A picture is complete without a script and fits any width: what lies along an axis is placed in per cent, so that
-// text and marks keep their size on a phone and on paper. The style sheet of the page gives colours by class. What
-// a mark says to who points at it is its title. All texts are escaped here; they come from commits and programs.
+// text and marks keep their size on a phone and on paper. Heights are in CSS pixels. The style sheet of the page gives
+// colours by class and defines the shape of each state as #m-STATE. Titles are shown to whoever points at a mark, and
+// marks about the same commit share a key (data-k), by which a script lights them up together. All texts are escaped
+// here; they come from commits and programs.
 package chart
 
 import (
@@ -15,20 +20,21 @@ import (
 	"strings"
 )
 
-// Picture is one drawing.
+// Picture is one drawing: [Rows], [Plane], [Belief] or [Matrix].
 type Picture interface{ draw(c *canvas) }
 
-// SVG draws a picture as a piece of HTML; id is a prefix for the ids in it, label says what it shows.
+// SVG draws a picture as a piece of HTML, already escaped. id is a prefix for the ids in it, unique on its page; label
+// says what it shows, for readers who do not see it.
 func SVG(id, label string, p Picture) string {
 	c := &canvas{id: id, label: label}
 	p.draw(c)
 	return c.String()
 }
 
-// State marks a row, a commit or an answer; it decides on colour and symbol.
+// State marks a row, a commit or an answer. It decides on colour and symbol.
 type State string
 
-// The states. Each has a shape of its own besides its colour.
+// The states. Each has a shape of its own besides its colour, for print and for the colour-blind.
 const (
 	Good    State = "good"
 	Bad     State = "bad"
@@ -39,14 +45,14 @@ const (
 	Culprit State = "culprit"
 )
 
-// Key explains a state, or a class of bars, in a legend.
+// Key explains a state or, where Class is set, a class of bars in a legend.
 type Key struct {
 	State State
 	Class string
 	Text  string
 }
 
-// keys are the explanations of the states that some dots have.
+// keys are the explanations of the states that some dots have, in a fixed order.
 func keys(all ...[]Dot) (out []Key) {
 	for _, k := range []Key{{Good, "", "good"}, {Bad, "", "bad"}, {Culprit, "", "first bad"}, {Skipped, "", "not testable"}, {Other, "", "fails otherwise"}, {Unsure, "", "undecided"}, {"", "", "not judged"}} {
 		for _, dots := range all {
@@ -58,15 +64,17 @@ func keys(all ...[]Dot) (out []Key) {
 	return out
 }
 
-// canvas collects HTML.
+// canvas collects the HTML of one picture. Places along an axis are shares of the width, 0 to 1; y and heights are in
+// pixels, from the top.
 type canvas struct {
 	strings.Builder
 	id, label string
 }
 
+// f appends markup. Texts among the arguments must have been escaped.
 func (c *canvas) f(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
-// legend explains colours and shapes.
+// legend explains colours and shapes; nothing is written where there is nothing to explain.
 func (c *canvas) legend(keys []Key) {
 	if len(keys) == 0 {
 		return
@@ -84,7 +92,8 @@ func (c *canvas) legend(keys []Key) {
 	c.f(`</ul>`)
 }
 
-// mark draws the shape of a state around a place; key is of what other marks are about as well.
+// mark draws the shape of a state centred at a place; x is a length of CSS. key is "" or what other marks are about
+// too.
 func (c *canvas) mark(x string, y float64, state State, key, title string) {
 	if state == "" {
 		state = "none"
@@ -99,17 +108,17 @@ func (c *canvas) bar(from, to, y, height float64, class, key, title string) {
 	c.end("rect", title)
 }
 
-// line draws a line between two points, x in per cent.
+// line draws a line between two points, x being shares of the width.
 func (c *canvas) line(x1, y1, x2, y2 float64, class string) {
 	c.f(`<line class="%s" x1="%s" y1="%s" x2="%s" y2="%s"/>`, class, pc(x1), short(y1), pc(x2), short(y2))
 }
 
-// full draws a line from the top of a picture to its bottom.
+// full draws a line across the whole height of a picture.
 func (c *canvas) full(x float64, class string) {
 	c.f(`<line class="%s" x1="%s" y1="0" x2="%s" y2="100%%"/>`, class, pc(x), pc(x))
 }
 
-// end closes an element, with what it says to who points at it.
+// end closes an element that was opened without its ">", with a title for whoever points at it.
 func (c *canvas) end(name, title string) {
 	if title == "" {
 		c.f(`/>`)
@@ -118,7 +127,7 @@ func (c *canvas) end(name, title string) {
 	c.f(`><title>%s</title></%s>`, text(title), name)
 }
 
-// word writes a text around a place, so that it stays within the picture.
+// word writes a text around a place; near the edges it is anchored so that it stays within the picture.
 func (c *canvas) word(x, y float64, class, s string) {
 	anchor := ""
 	switch {
@@ -130,8 +139,8 @@ func (c *canvas) word(x, y float64, class, s string) {
 	c.f(`<text class="%s" x="%s" y="%s"%s>%s</text>`, class, pc(x), short(y), anchor, text(s))
 }
 
-// words writes texts above places, in as many lines as they need not to touch each other on a phone; it returns the
-// height. With dry they are only measured.
+// words writes texts above their places, in as many lines as it takes for none to touch another on a phone, and
+// returns the height that takes. With dry they are only measured. at turns a value into a place.
 func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
 	const height, wide = 16, 0.034 // of a line, and of a character on a phone
 	var ends []float64
@@ -160,14 +169,14 @@ func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
 	return float64(len(ends) * height)
 }
 
-// Line is a value to be marked across a picture.
+// Line is a value to be marked across a picture; its text may be "".
 type Line struct {
 	At    float64
 	Text  string
 	Plain bool // a mere mark of the scale
 }
 
-// class is a class of the style, of a plain line another.
+// class is a class of the style sheet, which has another look for plain lines.
 func (l Line) class(name string) string {
 	if l.Plain {
 		name += " plain"
@@ -175,7 +184,7 @@ func (l Line) class(name string) string {
 	return name
 }
 
-// text escapes a text, and takes out what no text may hold.
+// text escapes s for XML and drops characters that XML does not allow or that are invisible.
 func text(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' || r == 0xfffd || r >= 0x7f && r < 0xa0 {
@@ -185,6 +194,7 @@ func text(s string) string {
 	}, s))
 }
 
+// keyed is the attribute that links the marks about one thing; "" without a key.
 func keyed(key string) string {
 	if key == "" {
 		return ""
@@ -192,10 +202,11 @@ func keyed(key string) string {
 	return ` data-k="` + text(key) + `"`
 }
 
-// pc is a share as a length.
+// pc is a share of the width as a length of CSS.
 func pc(share float64) string { return short(100*share) + "%" }
 
-// short writes a number with at most two decimals; NaN and infinities become 0.
+// short writes a number with at most two decimals, as pages have thousands of them; NaN and infinities, which would
+// break the drawing, become 0.
 func short(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"
@@ -203,7 +214,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// Axis is a scale of values.
+// Axis is a scale of values. With Log, Min must be above 0.
 type Axis struct {
 	Min, Max float64
 	Log      bool
@@ -211,7 +222,8 @@ type Axis struct {
 	Form     Form
 }
 
-// scale makes a scale that holds some values, with room around them unless it begins at zero.
+// scale makes a scale that holds some values, with 6 % of room at either side; with zero it begins at 0 unless a value
+// is below. Values that are not finite do not count.
 func scale(name string, zero bool, values ...float64) Axis {
 	a := Axis{Name: name, Min: math.Inf(1), Max: math.Inf(-1)}
 	for _, v := range values {
@@ -236,7 +248,7 @@ func scale(name string, zero bool, values ...float64) Axis {
 	return a
 }
 
-// at is the place of a value on a scale, 0 to 1.
+// at is the place of a value on a scale, 0 to 1; values off the scale lie at its edge.
 func (a Axis) at(v float64) float64 {
 	low, high := a.Min, a.Max
 	if a.Log {
@@ -248,7 +260,8 @@ func (a Axis) at(v float64) float64 {
 	return min(max((v-low)/(high-low), 0), 1)
 }
 
-// ticks are the round values on a scale, at most six, with their labels.
+// ticks are the round values on a scale with their labels: 1, 2, 2.5 or 5 times a power of ten, about five of them; on
+// a logarithmic scale 1, 2 and 5 times each power of ten, or over a wide range only the powers.
 func (a Axis) ticks() (out []Line) {
 	add := func(v float64, s string) {
 		switch a.Form {
@@ -282,6 +295,7 @@ func (a Axis) ticks() (out []Line) {
 		return nil
 	}
 	power := math.Floor(math.Log10(span / 4))
+	// The smallest round step of which at most five fit, with as many digits as it needs.
 	step, digits := 0.0, 0
 	for _, x := range []struct {
 		times  float64
@@ -321,7 +335,7 @@ const (
 	unlabelled
 )
 
-// change writes a ratio as a change in per cent.
+// change writes a ratio as a change in per cent, or as a multiple where that reads better.
 func change(ratio float64) string {
 	if ratio >= 3 || ratio < 0.2 {
 		return strconv.FormatFloat(ratio, 'g', 3, 64) + "×"
@@ -333,7 +347,8 @@ func change(ratio float64) string {
 	return strings.Replace(s, "-", "−", 1) + " %"
 }
 
-// ratios is a scale of changes, no change always on it.
+// ratios is a scale of changes. No change (1) is always on it. A range beyond fourfold is shown as multiples,
+// logarithmically.
 func ratios(name string, values ...float64) Axis {
 	a := scale(name, false, append(values, 1)...)
 	a.Form = Changes

@@ -12,7 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Launches are those of a document, with what the document calls them.
+// Launches are those of a document, with what the document calls them. The functions must answer for every candidate
+// and purpose in All.
 type Launches struct {
 	All    []report.Launch
 	Limits map[string]float64
@@ -30,7 +31,8 @@ type Phases struct {
 	Candidates []Timed
 }
 
-// Timed is one candidate: medians over the launches.
+// Timed is one candidate. Seconds holds medians over its launches, Worst the longest times, both indexed like
+// Phases.Names; 0 for a phase that it never reached.
 type Timed struct {
 	Name    string
 	State   State
@@ -41,8 +43,8 @@ type Timed struct {
 	key     string
 }
 
-// Phases gathers the phases in the order in which they run, and for each candidate their medians and longest
-// times. A phase that a candidate never reached takes no time in its bar.
+// Phases gathers the phases in the order in which they run, and for each candidate their median and longest times. A
+// phase that a candidate never reached takes no room in its bar.
 func (l Launches) Phases() Phases {
 	c := Phases{Whole: l.Limits[bisect.WholeTrial]}
 	index := map[string]int{}
@@ -83,7 +85,7 @@ func (l Launches) Phases() Phases {
 	return c
 }
 
-// key is what the marks of a candidate have in common with those along the range.
+// key links the marks of a commit to those along the range; "" for a candidate with flags.
 func (l Launches) key(c bisect.Candidate) string {
 	if c.Assign != "" {
 		return ""
@@ -91,10 +93,10 @@ func (l Launches) key(c bisect.Candidate) string {
 	return key(l.At(c))
 }
 
-// MostCandidates is how many candidates the pictures of the phases hold; those nearest to the culprit stay.
+// MostCandidates is how many candidates the pictures of the phases hold: the ends, and those nearest to the culprit.
 const MostCandidates = 24
 
-// nearest keeps the ends and the candidates around the culprit, or around the first bad one.
+// nearest keeps the ends and the candidates around the culprit or, without one, around the first bad commit.
 func nearest(all []Timed) []Timed {
 	if len(all) <= MostCandidates {
 		return all
@@ -109,7 +111,7 @@ func nearest(all []Timed) []Timed {
 	return append(append([]Timed{all[0]}, middle...), all[len(all)-1])
 }
 
-// colour is the class of bars of phase i.
+// colour is the class of the bars of phase i. There are ten colours; they repeat.
 func colour(i int) string { return fmt.Sprintf("f-%d", i%10) }
 
 // legend are the colours of the phases.
@@ -120,7 +122,8 @@ func (c Phases) legend() (out []Key) {
 	return out
 }
 
-// Bars is where the time of each candidate goes.
+// Bars shows where the time of each candidate goes. The limit of the run is drawn where it is not so far off that the
+// bars would shrink to nothing.
 func (c Phases) Bars() Rows {
 	out := Rows{Keys: c.legend()}
 	longest := 0.0
@@ -152,7 +155,7 @@ func (c Phases) Bars() Rows {
 	return out
 }
 
-// Used is the longest time of each phase against its limit; ok is false where nothing is limited.
+// Used shows the longest time of each phase as a share of its limit; ok is false where nothing is limited.
 func (c Phases) Used() (out Rows, ok bool) {
 	out = Rows{Lines: []Line{{At: 1, Text: "limit"}}, Axis: Axis{Max: 1.05, Name: "share of the limit", Form: Shares}}
 	var dots [][]Dot
@@ -169,6 +172,7 @@ func (c Phases) Used() (out Rows, ok bool) {
 		}
 		out.Rows, dots = append(out.Rows, row), append(dots, row.Dots)
 	}
+	// The whole run has a limit of its own, which does not include the build.
 	for i, name := range c.Names {
 		add(name, c.Limits[i], func(x Timed) float64 { return x.Worst[i] })
 	}
@@ -184,7 +188,8 @@ func (c Phases) Used() (out Rows, ok bool) {
 	return out, len(out.Rows) > 0
 }
 
-// Sample is one reading of a device, before or after a launch.
+// Sample is one reading of a device, before or after a launch. Launch counts from 1, as the tables do; temperature is
+// in °C, power in watts. A reading of 0 is one that the device did not give.
 type Sample struct {
 	At          float64 // seconds since the job began
 	Launch      int
@@ -197,15 +202,15 @@ type Sample struct {
 	Shared      string
 }
 
-// Device is what one device went through over the job.
+// Device is what one device went through over the job, reading by reading in order of the launches.
 type Device struct {
 	Name    string
 	Samples []Sample
 	uuid    string
 }
 
-// Devices are those that launches tell of; known are the devices as a document lists them. A launch without readable
-// notes (another version wrote them, or the device was lost) is left out.
+// Devices are those that the launches tell of; known are the devices as a document lists them, whose names are used. A
+// launch whose notes cannot be read (another version wrote them, or the device was lost) is left out.
 func (l Launches) Devices(known []string) (out []Device) {
 	for i, x := range l.All {
 		for _, n := range x.Outcome.Devices {
@@ -232,17 +237,16 @@ func (l Launches) Devices(known []string) (out []Device) {
 	return out
 }
 
-// Sizes of the timeline: beyond so many launches phases are not told apart, and what lies closer together than a
-// share of the whole time becomes one bar.
+// Sizes of the timeline, chosen so that a page stays below 200 kB and no bar is too thin to be seen.
 const (
-	mostPhased = 120
-	mostPoints = 150
-	closest    = 1.0 / 250
-	shortest   = 1.0 / 2000 // of a phase that is drawn
+	mostPhased = 120        // launches; beyond, phases are not told apart
+	mostPoints = 150        // readings of a trace
+	closest    = 1.0 / 250  // share of the whole time; launches closer together become one bar
+	shortest   = 1.0 / 2000 // share of the whole time; phases shorter than that are not drawn
 )
 
-// Timeline is every launch in time: a lane for each device and purpose, more where launches overlap, and below
-// them what the devices went through.
+// Timeline is every launch in time: a lane for each device and purpose, more where launches overlap, one for builds,
+// and below them what the devices went through. Launches taken over from elsewhere (From, Shared) took no time here.
 func (l Launches) Timeline(devices []Device) Rows {
 	phases := l.Phases()
 	out := Rows{Lanes: true}
@@ -270,6 +274,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 		states = append(states, Dot{State: state})
 		lane := l.lane(x, devices)
 		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}
+		// Phases lie end to end from the start of the launch; the one that a limit cut off ends with it.
 		at := o.At
 		for _, t := range o.Phases {
 			from, to := at, at+t.Seconds
@@ -286,6 +291,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 			order = append(order, lane)
 		}
 		lanes[lane] = put(lanes[lane], b)
+		// When a build began is not known: it is drawn as if it had ended when its launch began.
 		if o.Built && o.Build > 0 {
 			const builds = "build"
 			if lanes[builds] == nil {
@@ -313,7 +319,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 	return out
 }
 
-// lane names the lane of a launch.
+// lane is the name of the lane of a launch: its purpose and, where there are several devices, those that it ran on.
 func (l Launches) lane(x report.Launch, devices []Device) string {
 	name := l.Called(x.Purpose)
 	if x.Drill {
@@ -331,7 +337,7 @@ func (l Launches) lane(x report.Launch, devices []Device) string {
 	return "GPU " + cmp.Or(strings.Join(on, "+"), "?") + ": " + name
 }
 
-// bars is one launch, or several that lie too close together to be told apart.
+// bars is one launch or build on the timeline, in seconds since the job began.
 type bars struct {
 	n        int
 	from, to float64
@@ -341,10 +347,10 @@ type bars struct {
 	key      string
 }
 
-// track is launches of a lane that do not overlap.
+// track is launches of a lane that do not overlap, in order of time.
 type track []bars
 
-// put adds a launch to the first track in which it has room.
+// put adds a launch to the first track in which it has room, else to a new one.
 func put(all []track, b bars) []track {
 	const touch = 1e-6
 	for i, t := range all {
@@ -356,7 +362,8 @@ func put(all []track, b bars) []track {
 	return append(all, track{b})
 }
 
-// bars draws a track. Where phases are shown, a bar below them shows how the launch ended.
+// bars draws a track. Where phases are shown, a bar below them shows how the launch ended; where they are not,
+// neighbours of one state closer together than `close` (seconds) become one bar.
 func (t track) bars(phased bool, close float64) (out []Bar) {
 	for _, b := range t {
 		class := "f-" + string(b.state)
@@ -380,8 +387,9 @@ func (t track) bars(phased bool, close float64) (out []Bar) {
 	return out
 }
 
-// traces are the clock, the temperature and the power of a device in time. Where clocks were held down, or another
-// process was on the device, a mark says so.
+// traces are the clock, the temperature and the power of a device in time, thinned out to about mostPoints. Where
+// clocks were held down or another process was on the device, the trace of the clock has a mark. A device with fewer
+// than two readings of a kind has no trace of it.
 func (d Device) traces(named bool) (out []Row) {
 	for _, of := range []struct {
 		name, unit string

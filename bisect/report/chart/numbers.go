@@ -13,7 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// Changed is a change with its interval: of a metric, or by a flag.
+// Changed is a change with its interval: of a metric, or by a flag. All three numbers are ratios.
 type Changed struct {
 	Group            string
 	Name             string
@@ -23,11 +23,11 @@ type Changed struct {
 	Title            string
 }
 
-// mostChanges is how many rows a picture of changes has; the tables have all.
+// mostChanges is how many rows a picture of changes has; the tables have all of them.
 const mostChanges = 120
 
-// Forest draws changes with their intervals, those of one group together; band is the change that matters, as a
-// fraction, 0 for none.
+// Forest draws changes with their intervals. all must hold those of one group together. band is the change that
+// matters, as a fraction; 0 for none.
 func Forest(all []Changed, band float64, name string) Rows {
 	out := Rows{Lines: []Line{{At: 1, Text: "no change", Plain: true}}}
 	var values []float64
@@ -42,7 +42,8 @@ func Forest(all []Changed, band float64, name string) Rows {
 		row := Row{Group: x.Group, Name: x.Name, State: x.State, Value: x.Value}
 		row.Span = &Span{Low: x.Low, Mid: x.Ratio, High: x.High, State: x.State, Title: x.Title}
 		out.Rows = append(out.Rows, row)
-		// One interval without bounds would leave no room for all others.
+		// The scale follows an interval to three times its middle: one without bounds would leave no room for the
+		// others.
 		values = append(values, x.Ratio, max(x.Low, x.Ratio/3), min(x.High, x.Ratio*3))
 	}
 	out.Axis = ratios(name, values...)
@@ -55,7 +56,8 @@ type Side struct {
 	Name    string
 }
 
-// One is a metric of which launches are drawn: with the state of each side, and what the middle of all is for people.
+// One is a metric whose launches are drawn. Low, Mid, High and States are indexed like the sides; numbers are in Unit,
+// NaN where they are not known. Values are drawn as shares of Middle; a metric without one (0) is left out.
 type One struct {
 	Metric, Case string
 	Unit         string
@@ -66,8 +68,9 @@ type One struct {
 	States       []State
 }
 
-// Launched draws every launch of the sides, metric by metric, as shares of the median of the first side. band is the
-// change that matters, as a fraction; 0 for none.
+// Launched draws every launch that counts, by metric and side, as shares of One.Middle. Where caches were used, only
+// launches with warm ones count, as in the comparison itself. band is the change that matters, as a fraction; 0 for
+// none.
 func (l Launches) Launched(metrics []One, sides []Side, band float64, name string) Rows {
 	out := Rows{}
 	var values []float64
@@ -109,14 +112,14 @@ func (l Launches) Launched(metrics []One, sides []Side, band float64, name strin
 	return out
 }
 
-// Bounds of a matrix of sets.
+// Bounds of a matrix of sets: what is legible on a wide screen.
 const (
 	mostColumns = 24
 	mostSets    = 60
 )
 
-// Sets draws the tests of a search over flags or hunks, a column for each; ok is false where these are too many, or
-// where nothing was tested.
+// Sets draws the tests of a search over flags or hunks, a column for each flag or hunk; ok is false where these are
+// too many, or where nothing was tested.
 func Sets(d *report.Search) (m Matrix, ok bool) {
 	parts := func(a report.Assignment) map[string]string {
 		out := map[string]string{}
@@ -156,7 +159,7 @@ func Sets(d *report.Search) (m Matrix, ok bool) {
 	return m, len(m.Columns) > 0 && len(m.Columns) <= mostColumns
 }
 
-// ended is how a test ended.
+// ended is how a test ended, in words.
 func ended(x report.SetTest) string {
 	s := string(x.Answer)
 	if x.Answer != sets.Pass && x.Class != "" {
@@ -168,14 +171,14 @@ func ended(x report.SetTest) string {
 	return s
 }
 
-// Series is what the commits of a history measured, one after the other.
+// Series is what the commits of a history measured, oldest first.
 type Series struct {
 	Name    string
 	Unit    string
 	Commits []Measured
 }
 
-// Measured is one commit of a series; what is not known is NaN.
+// Measured is one commit of a series, in the unit of the series; a number that is not known is NaN.
 type Measured struct {
 	Commit, Subject, Day string
 	Y, Low, High         float64
@@ -185,7 +188,8 @@ type Measured struct {
 	Failed               bool
 }
 
-// Plane draws the medians with their intervals, and names the steps.
+// Plane draws the medians with their intervals, and marks the steps. A commit whose launches failed stands at the
+// bottom.
 func (s Series) Plane(steps []report.Step) Plane {
 	p := Plane{Length: len(s.Commits), Name: "measured commits, oldest first"}
 	var values []float64
@@ -219,7 +223,8 @@ func (s Series) Plane(steps []report.Step) Plane {
 	return p
 }
 
-// Pairs draws figures of two sides, each pair against its larger one. Rows without both figures are left out.
+// Pairs draws the figures of two sides, each pair against the larger one. Rows without both figures are left out; ok
+// is false where none is left. The table has the columns of [report.Explanation.Table].
 func Pairs(t report.Table) (out Rows, ok bool) {
 	out = Rows{Axis: Axis{Max: 1.02, Form: unlabelled}}
 	for i, v := range t.Values {

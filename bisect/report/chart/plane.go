@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Plane is values at places along a range of commits, with a strip of all the commits below.
+// Plane is values at places along a range of commits, with a strip of all the commits below. Places count from 0, the
+// good end.
 type Plane struct {
 	Length int // places
 	Name   string
@@ -21,13 +22,14 @@ type Plane struct {
 	Flat   bool // no values: only the strip
 }
 
-// Strip is the range of commits: what was tested has a mark, what was not is hollow.
+// Strip is the range of commits: what was tested has a mark, what was not is hollow. A run of Shade holds its first
+// and its last place.
 type Strip struct {
 	Marks []Dot    // X is a place
 	Shade [][2]int // places that may hold the culprit
 }
 
-// Runs joins neighbours among places, which are sorted.
+// Runs joins neighbours among places, which must be sorted, into runs [first, last].
 func Runs(places []int) (out [][2]int) {
 	for _, at := range places {
 		if n := len(out); n > 0 && out[n-1][1] >= at-1 {
@@ -39,9 +41,12 @@ func Runs(places []int) (out [][2]int) {
 	return out
 }
 
-// place is the middle of a place on the axis.
+// place is the middle of a place on the axis, as a share of the width.
 func (p Plane) place(at float64) float64 { return (at + 0.5) / float64(max(p.Length, 1)) }
 
+// draw stacks, from the top: legend, name of the values, heads, values, strip, and the numbers of the places. The
+// labels of the values stand left of the picture, in the padding that the style sheet gives a plane. A flat plane has
+// no values.
 func (p Plane) draw(c *canvas) {
 	const tall, strip = 220.0, 34.0
 	if p.Strip != nil && len(p.Keys) == 0 {
@@ -134,10 +139,11 @@ func (p Plane) ticks() (out []int) {
 	return out
 }
 
-// mostHollow is how many commits are drawn one by one where they were not tested.
+// mostHollow is how many untested commits are drawn one by one; of more, every second or third is.
 const mostHollow = 1000
 
-// strip draws every commit. Hollow ones are one path, stretched to the width.
+// strip draws every commit. The hollow ones are one path, stretched to the width, so that a long range takes few
+// bytes; marks keep their shape.
 func (p Plane) strip(c *canvas, s Strip, y, height float64) {
 	for _, r := range s.Shade {
 		c.bar(p.place(float64(r[0])-0.5), p.place(float64(r[1])+0.5), y, height, "suspects", "", shadeWords(r))
@@ -164,6 +170,7 @@ func (p Plane) strip(c *canvas, s Strip, y, height float64) {
 	}
 }
 
+// rank puts culprits on top of other marks.
 func rank(state State) int {
 	if state == Culprit {
 		return 1
@@ -179,7 +186,8 @@ func shadeWords(r [2]int) string {
 	return fmt.Sprintf("%d suspects", n)
 }
 
-// Belief is where the culprit was thought to be, a row for each step of a search.
+// Belief is where the culprit was thought to be, a row for each step of a search, the first step on top. Length is the
+// number of places.
 type Belief struct {
 	Length int
 	Name   string
@@ -195,12 +203,15 @@ type Believed struct {
 	Runs  []Mass
 }
 
-// Mass is the probability of commits from one place to another.
+// Mass is the probability P that the culprit lies at one of the places From to To, both included.
 type Mass struct {
 	From, To int
 	P        float64
 }
 
+// draw makes a row for each step, thinner the more there are; rows below 9 pixels have no mark of the commit that was
+// looked at. The slider stays hidden until the script of the page serves it: it shows the first steps, and the words
+// of the last of these.
 func (b Belief) draw(c *canvas) {
 	p := Plane{Length: b.Length}
 	height := min(16, max(5, 420/float64(max(len(b.Steps), 1))))
@@ -225,7 +236,8 @@ func (b Belief) draw(c *canvas) {
 			if n == 1 {
 				title = "one commit, " + percent(m.P)
 			}
-			// Darkness is the probability of one commit against that of the likeliest.
+			// Darkness is the probability of a single commit against that of the likeliest one in this step: in the
+			// first steps every commit is unlikely, and the shares of all of them would be too light to see.
 			shade := 0.04 + 0.96*m.P/float64(n)/most
 			from, to := p.place(float64(m.From)-0.5), p.place(float64(m.To)+0.5)
 			c.f(`<rect class="mass" x="%s" y="%s" width="%s" height="%s" fill-opacity="%s"`, pc(from), short(y+1), pc(max(to-from, 0.004)), short(height-1.5), short(shade))
@@ -248,7 +260,7 @@ func (b Belief) draw(c *canvas) {
 	}
 }
 
-// percent is a probability.
+// percent is a probability; never 0 or 100 %, since it rests on trials.
 func percent(p float64) string {
 	switch {
 	case p >= 0.9995:

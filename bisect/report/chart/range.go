@@ -12,7 +12,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Range is a search over commits: where each of them stands, what was launched, and how it was judged.
+// Range is a search over commits as it is drawn: where each commit stands, what was launched, and how it was judged.
+// Places count commits from the good end, which is at 0.
 type Range struct {
 	*report.Search
 	Ledger   report.Ledger
@@ -22,7 +23,7 @@ type Range struct {
 	Searched func(bisect.Candidate) bool
 }
 
-// Place is a commit on the axis, the number of commits behind the good end.
+// Place is a commit on the axis; At is the number of commits behind the good end. Subject and Why are printable.
 type Place struct {
 	At      int
 	Commit  string
@@ -31,7 +32,7 @@ type Place struct {
 	Why     string
 }
 
-// Metric are the values of one metric, all in Unit, which is chosen for them.
+// Metric holds the values of one metric, all in Unit, which is chosen for them.
 type Metric struct {
 	Name   string
 	Unit   string
@@ -41,7 +42,7 @@ type Metric struct {
 	all    string // the metric of which this is all cases together
 }
 
-// Point is one launch: the median of what it measured.
+// Point is one launch: the median of what it measured, with its least and largest sample, in the unit of the metric.
 type Point struct {
 	At     int
 	Y      float64
@@ -52,7 +53,7 @@ type Point struct {
 	Ended  string // how, unless it ended well
 }
 
-// Level is the median over the launches of one commit.
+// Level is the median over the launches of one commit, with an interval; How says which.
 type Level struct {
 	At           int
 	Y, Low, High float64
@@ -66,8 +67,8 @@ const (
 	phaseName = "phase."
 )
 
-// Metrics collects what launches measured, that of the complaint first, then times of the program, other numbers,
-// the time of the whole run, and the phases.
+// Metrics collects what launches measured: the metric of the complaint first, then times of the program, other
+// numbers, the time of the whole run, and the phases; at most mostMetrics, and phases only if one comes first.
 func (r Range) Metrics() []Metric {
 	var all []*Metric
 	get := func(name, unit string) *Metric {
@@ -123,7 +124,7 @@ func (r Range) Metrics() []Metric {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Metric) int { return cmp.Compare(r.rank(a), r.rank(b)) })
-	// Phases that nothing was searched for have pictures of their own, candidate by candidate.
+	// Phases that nothing was searched for have pictures of their own, candidate by candidate (see Phases).
 	for i, m := range out {
 		if i > 0 && (i == mostMetrics || r.rank(m) == 5) {
 			return out[:i]
@@ -132,11 +133,12 @@ func (r Range) Metrics() []Metric {
 	return out
 }
 
-// mostMetrics is how many metrics are drawn along the range.
+// mostMetrics is how many metrics are drawn along the range, one picture each.
 const mostMetrics = 6
 
-// allCases is, for each metric of several cases, their geometric mean against the good end: what verdicts on the metric
-// as a whole are about. Only launches count that have every case.
+// allCases is, for each metric of several cases, their geometric mean against the good end: what verdicts on the
+// metric as a whole are about. Only launches that have every case count, since a mean over fewer would be another
+// number.
 func (r Range) allCases() (out []*Metric) {
 	cases, base := map[string][]string{}, map[[2]string][]float64{}
 	value := map[[2]string]map[int]float64{} // by metric and case, by launch
@@ -186,14 +188,13 @@ func (r Range) allCases() (out []*Metric) {
 	return out
 }
 
-// scale writes times in the unit that people would choose: the one in which the largest of them is at least 0.1.
-// Other units stay as the program named them.
+// scale converts times to the largest unit in which the largest of them is at least 0.1; other units stay as the
+// program named them. All points share one unit, as the axis has only one.
 func (m *Metric) scale() {
 	top := 0.0
 	for _, x := range m.Points {
 		top = max(top, x.Y)
 	}
-	// One unit for all points of a metric, chosen by the largest: axes have only one.
 	factor := 1.0
 	for _, unit := range []string{"ms", "µs", "ns"} {
 		if m.Unit != "s" && factor == 1 || top*factor >= 0.1 || top == 0 {
@@ -208,8 +209,8 @@ func (m *Metric) scale() {
 	m.Limit *= factor
 }
 
-// rank orders the metrics: what the complaint or a verdict is about, its cases, times of the program, other numbers,
-// the time of the whole run, and its phases.
+// rank orders the metrics, smallest first: what the complaint or a verdict is about (0), its cases (1), times of the
+// program (2), other numbers (3), the time of the whole run (4), and its phases (5).
 func (r Range) rank(m Metric) int {
 	c := r.Complaint
 	if c == nil {
@@ -231,15 +232,15 @@ func (r Range) rank(m Metric) int {
 	return 2
 }
 
-// judgedBy reports whether the verdicts are about a metric.
+// judgedBy reports whether some verdict is about a metric.
 func (r Range) judgedBy(m Metric) bool {
 	return slices.ContainsFunc(r.Steps, func(s bisect.Step) bool {
 		return s.Verdict.Metric != "" && (s.Verdict.Metric == m.Name || s.Verdict.Metric == m.all)
 	})
 }
 
-// levels are the medians over the launches of each commit that ended well, or over all where none did. The interval
-// is that of the verdict where it has one, else from the least to the largest.
+// levels are the medians over the launches of each commit that ended well, or over all its launches where none did,
+// ordered by place. The interval is that of the verdict where there is one, else from the least to the largest launch.
 func (r Range) levels(m Metric) []Level {
 	// A launch that failed ended at another place of the program: its times say nothing beside those that passed.
 	well, any := map[int][]float64{}, map[int][]float64{}
@@ -276,7 +277,7 @@ func (r Range) levels(m Metric) []Level {
 	return out
 }
 
-// axis is the scale of the values of a metric.
+// axis is the scale of a metric. Its limit is on it only where it is less than three times the largest value.
 func (m Metric) axis() Axis {
 	var values []float64
 	for _, p := range m.Points {
@@ -299,7 +300,7 @@ func (m Metric) axis() Axis {
 	return a
 }
 
-// value is a value of a metric for people.
+// value is a value of a metric with its unit, for people.
 func (m Metric) value(v float64) string {
 	if m.all != "" {
 		return words.Change(v)
@@ -307,7 +308,7 @@ func (m Metric) value(v float64) string {
 	return words.Figure(v) + words.Unit(m.Unit)
 }
 
-// limit is the limit of a metric as a line.
+// limit is the limit of a metric as a line; nil for none.
 func (m Metric) limit() *Line {
 	if m.Limit <= 0 {
 		return nil
@@ -315,7 +316,7 @@ func (m Metric) limit() *Line {
 	return &Line{At: m.Limit, Text: "limit " + m.value(m.Limit)}
 }
 
-// key is what the marks of a commit have in common.
+// key links the marks of one commit, by its place.
 func key(at int) string { return fmt.Sprint(at) }
 
 // heads are the culprits, each with its name.
@@ -337,7 +338,7 @@ func (r Range) states() map[int]State {
 	return out
 }
 
-// strip is every commit of the range; suspects are shaded.
+// strip is every commit of the range, with suspects shaded.
 func (r Range) strip() *Strip {
 	s := &Strip{}
 	for _, p := range r.Places {
@@ -355,7 +356,8 @@ func (r Range) strip() *Strip {
 	return s
 }
 
-// Plane is one metric along the range; first is that which the search was about, with all that can be pointed at.
+// Plane is one metric along the range. first says that it is the one that the search was about: it gets titles for
+// whoever points at it, the strip and a legend; the others stay small.
 func (r Range) Plane(m Metric, first bool) Plane {
 	states := r.states()
 	p := Plane{Length: r.Length, Y: m.axis(), Heads: r.heads(), Limit: m.limit()}
@@ -401,7 +403,7 @@ func (r Range) Strip() Plane {
 	return p
 }
 
-// Belief is where the culprit was thought to be after each step; ok is false where no step says so.
+// Belief is where the culprit was thought to be after each step; ok is false where fewer than two steps say so.
 func (r Range) Belief() (out Belief, ok bool) {
 	out = Belief{Length: r.Length, Heads: r.heads(), Name: "place in the range; the darker, the likelier; the mark is the commit that was judged"}
 	for _, s := range r.Steps {
@@ -423,7 +425,8 @@ func (r Range) Belief() (out Belief, ok bool) {
 	return out, len(out.Steps) > 1
 }
 
-// Proof is the launches of some commits side by side, by the metric that the search was about.
+// Proof is the launches of some commits side by side, by the metric that the search was about. Commits without
+// launches are left out.
 func (r Range) Proof(m Metric, roles []Role) Rows {
 	out := Rows{Axis: m.axis()}
 	if l := m.limit(); l != nil && l.At <= out.Axis.Max {

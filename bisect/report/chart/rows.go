@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Rows is a picture of rows that share one scale: bars, intervals, dots, lanes in time.
+// Rows is a picture of rows that share one scale: bars, intervals, dots, lanes in time. All values in it are on Axis,
+// except those of a Trace.
 type Rows struct {
 	Axis   Axis
 	Rows   []Row
@@ -17,7 +18,7 @@ type Rows struct {
 	Lanes  bool        // rows are narrow lanes with short names
 }
 
-// Row is one of them.
+// Row is one of the rows; whatever of Bars, Dots, Span and Trace is set is drawn.
 type Row struct {
 	Group string // a heading where it changes
 	State State  // a mark before the name; "" for none
@@ -32,7 +33,7 @@ type Row struct {
 	Scale *Axis // of Trace
 }
 
-// Bar is a bar between two values.
+// Bar is a bar between two values of the axis. Low and High are for pairs of bars in one row; neither fills the row.
 type Bar struct {
 	From, To float64
 	Class    string // f-0 to f-9 or f-STATE
@@ -42,7 +43,8 @@ type Bar struct {
 	High     bool // in the upper half
 }
 
-// Dot is a point; its Y counts in a Plane and in a Trace.
+// Dot is a point. X is a value of the axis in a row and a place in a plane; Y counts only in a plane and in a trace. A
+// dot without a state is hollow; in a trace it is a small point, drawn only where it has a title.
 type Dot struct {
 	X, Y  float64
 	State State
@@ -50,7 +52,7 @@ type Dot struct {
 	Title string
 }
 
-// Span is an interval with its middle.
+// Span is an interval with its middle; bounds that are not finite are not drawn.
 type Span struct {
 	Low, Mid, High float64
 	At             float64 // in a Plane: the place
@@ -59,7 +61,7 @@ type Span struct {
 	Key            string
 }
 
-// finite reports values that have a place on a scale.
+// finite reports whether all values have a place on a scale.
 func finite(values ...float64) bool {
 	for _, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -69,6 +71,9 @@ func finite(values ...float64) bool {
 	return true
 }
 
+// draw lays rows out in a grid of three columns, name, picture and value, which the style sheet folds into two on a
+// phone; "r", "n" and "v" are the classes of a row and its cells. Grid, band and lines are drawn once, in a hidden
+// head row, and used by every row. The search box stays hidden until the script of the page serves it.
 func (r Rows) draw(c *canvas) {
 	c.legend(r.Keys)
 	if r.Search != "" {
@@ -80,7 +85,6 @@ func (r Rows) draw(c *canvas) {
 	}
 	c.f(`<div class="%s" role="group" aria-label="%s" tabindex="0">`, class, text(c.label))
 	ticks := r.Axis.ticks()
-	// The grid is drawn once and used by every row.
 	head := c.words(r.Lines, r.Axis.at, true)
 	c.f(`<div class="r head" aria-hidden="true"><span></span><svg height="%s"><defs><g id="%s-grid">`, short(head+1), c.id)
 	if r.Band != nil {
@@ -115,6 +119,8 @@ func (r Rows) draw(c *canvas) {
 	c.f(`</div>`)
 }
 
+// row draws one row. Dots alternate between three heights so that equal values stay apart, and a bar has at least a
+// thousandth of the width so that it can be seen and pointed at.
 func (r Rows) row(c *canvas, x Row) {
 	const tall, high = 24.0, 44.0
 	height := tall
@@ -159,7 +165,7 @@ func (r Rows) row(c *canvas, x Row) {
 	}
 	for i, d := range x.Dots {
 		y := height / 2
-		if n := len(x.Dots); n > 1 { // so that equal values stay apart
+		if n := len(x.Dots); n > 1 {
 			y += float64(i%3-1) * 4
 		}
 		c.mark(pc(r.Axis.at(d.X)), y, d.State, d.Key, d.Title)
@@ -175,7 +181,8 @@ func (r Rows) row(c *canvas, x Row) {
 	c.f(`</svg><span class="v">%s</span></div>`, text(x.Value))
 }
 
-// trace draws a line through points, stretched to the width of the row, with dots to point at.
+// trace draws a line through points. The line is stretched to the width of the row, which would distort marks; so
+// these are drawn outside of it, in per cent.
 func (r Rows) trace(c *canvas, x Row, height float64) {
 	at := func(d Dot) (float64, float64) { return r.Axis.at(d.X), (height - 8) * (1 - x.Scale.at(d.Y)) }
 	c.f(`<svg y="4" width="100%%" height="%s" viewBox="0 0 1000 %s" preserveAspectRatio="none"><path class="trace" d="`, short(height-8), short(height-8))
@@ -214,6 +221,8 @@ type MatrixRow struct {
 	Cells []string
 }
 
+// draw writes an HTML table, which scrolls on a phone. A cell at its base is empty to the eye and says "base" to a
+// screen reader.
 func (m Matrix) draw(c *canvas) {
 	c.f(`<div class="scroll" tabindex="0" role="region" aria-label="%s"><table class="matrix"><thead><tr>`, text(c.label))
 	for _, x := range m.Columns {

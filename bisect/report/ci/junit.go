@@ -10,7 +10,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 )
 
-// The elements of a JUnit report, as Jenkins and GitLab read them.
+// The elements of a JUnit report, as Jenkins and GitLab read them. Times are seconds with three decimals. A test case
+// has at most one of Skipped, Error and Failure; one without any has passed.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -51,9 +52,9 @@ type (
 	}
 )
 
-// JUnit writes a gate as a JUnit report with a test case for each number and one for whether HEAD runs at
-// all. A regression is a failure, machine trouble an error, a candidate that cannot be built or tested is
-// skipped. A number of which nothing can be said is an error too, or is skipped where the gate lets it pass.
+// JUnit writes a gate as a JUnit report, with a test case for each number and one for whether HEAD runs at all. A
+// regression is a failure, machine trouble an error, and a candidate that cannot be built or tested is skipped. A
+// number of which nothing can be said is an error, or skipped where the gate lets that pass. The error is that of w.
 func JUnit(w io.Writer, g *report.Gate) error {
 	s := junitSuite{Name: "kbisect gate", Time: seconds(g.Totals.Wall), Properties: []junitProperty{
 		{"base", g.Base.Commit}, {"head", g.Head.Commit}, {"into", g.Into}, {"result", g.Result},
@@ -91,7 +92,7 @@ func JUnit(w io.Writer, g *report.Gate) error {
 }
 
 // junitRuns is the test case that HEAD ends well, on which every number rests. It fails, is an error or is skipped by
-// the same rules as the exit code, so that a CI which reads only one of them decides alike.
+// the same rules as the exit code, so that a CI system which reads only one of them decides the same way.
 func junitRuns(g *report.Gate) junitCase {
 	c := junitCase{Class: "kbisect.gate", Name: "HEAD runs", Time: "0.000", Out: strings.Join(append([]string{g.Verdict}, g.Warnings...), "\nnote: ")}
 	tell := func(kind string) *junitText {
@@ -116,7 +117,8 @@ func junitRuns(g *report.Gate) junitCase {
 	return c
 }
 
-// junitNumber is the test case of one number.
+// junitNumber is the test case of one number. Where nothing can be said of it and the gate does not fail for that
+// reason, it is skipped. It takes no time of its own: all numbers come from the same launches.
 func junitNumber(g *report.Gate, x report.Contrast) junitCase {
 	word, why := g.Line(x)
 	why = strings.TrimSuffix(x.Change(g.ErrorRate)+"; "+why, "; ")
@@ -137,7 +139,7 @@ func junitNumber(g *report.Gate, x report.Contrast) junitCase {
 	return c
 }
 
-// junitCulprit names the culprit at the end of a text.
+// junitCulprit names the culprit and its first places at the end of a text; "" without a culprit.
 func junitCulprit(g *report.Gate) string {
 	if g.Culprit == nil {
 		return ""

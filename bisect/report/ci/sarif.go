@@ -14,13 +14,14 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// object is an object of JSON; the schema test holds every key against that of SARIF 2.1.0.
+// object is an object of JSON. A test holds every key against the schema of SARIF 2.1.0.
 type object = map[string]any
 
 // message is a text in the form that SARIF wants of every text.
 func message(text string) object { return object{"text": text} }
 
-// sarifRules are the rules, one for each kind of verdict; their ids never change.
+// sarifRules are the rules, one for each kind of verdict. Their ids never change: alerts that were opened or dismissed
+// are known by them.
 func sarifRules() []object {
 	rule := func(id, name, short, full string) object {
 		return object{"id": id, "name": name, "shortDescription": message(short), "fullDescription": message(full)}
@@ -35,13 +36,15 @@ func sarifRules() []object {
 	}
 }
 
-// SARIF writes a gate as a SARIF 2.1.0 log. Its results lie on the lines of the culprit; where none is
-// known, on the largest change of the branch, which the message then says.
+// SARIF writes a gate as a SARIF 2.1.0 log; version is that of kbisect, "" where it is not known. A result lies on the
+// lines of the culprit; where there is none, on the largest change of the branch, and the message says so. The error
+// is that of w.
 func SARIF(w io.Writer, g *report.Gate, version string) error {
 	results := []object{}
 	add := func(rule, level, text, number string) {
 		results = append(results, sarifResult(g, rule, level, text, number))
 	}
+	// At most one result is about how HEAD ends; every number that got worse, or is open, has one of its own.
 	if g.Failure != nil && g.Result == report.GateRegression {
 		add(failureRule(g.Failure.Class), "error", g.Verdict, "")
 	} else if g.Failure != nil || g.Result == report.GateOpen && len(g.Contrasts) == 0 {
@@ -56,6 +59,7 @@ func SARIF(w io.Writer, g *report.Gate, version string) error {
 			add("KB-CANNOT-TELL", "warning", words.Printable(x.Name())+": cannot tell: "+strings.TrimSuffix(x.Change(g.ErrorRate)+"; "+why, "; ")+".", x.Name())
 		}
 	}
+	// A reader tells "no results" from "could not look" only by the invocation.
 	driver := object{"name": "kbisect", "rules": sarifRules()}
 	if version != "" {
 		driver["version"] = version
@@ -74,14 +78,14 @@ func SARIF(w io.Writer, g *report.Gate, version string) error {
 	})
 }
 
-// failureRule is the rule for how HEAD fails.
+// failureRule is the rule for how HEAD fails; classes without one of their own count as a crash.
 func failureRule(c bisect.Class) string {
 	rule := map[bisect.Class]string{bisect.Timeout: "KB-TIMEOUT", bisect.Wrong: "KB-WRONG", bisect.BuildFailed: "KB-BUILD"}[c]
 	return cmp.Or(rule, "KB-CRASH")
 }
 
-// sarifResult is one result; number is what it is about. Its fingerprint is of the rule and the number alone, so that
-// GitHub takes the same slowdown on the next commit for the same alert.
+// sarifResult is one result about a number, "" for how HEAD ends. Its fingerprint is made of the rule and the number
+// alone, so that GitHub takes the same slowdown on the next commit for the same alert.
 func sarifResult(g *report.Gate, rule, level, text, number string) object {
 	places := g.Changed
 	switch {
@@ -91,6 +95,7 @@ func sarifResult(g *report.Gate, rule, level, text, number string) object {
 	case len(places) > 0:
 		text += " Which commit did it is not known; this is the largest change of the branch."
 	}
+	// Not of the message, whose figures differ from run to run.
 	sum := sha256.Sum256([]byte(rule + "\x00" + number))
 	r := object{
 		"ruleId": rule, "ruleIndex": slices.IndexFunc(sarifRules(), func(x object) bool { return x["id"] == rule }), "level": level,

@@ -1,5 +1,6 @@
 // Package figures holds what is seen of two sides, row by row: how far a figure moved, whether that is more than noise,
-// and which figures explain a difference.
+// and which figures explain a difference. A [Row] is one figure of both sides; [Rank] picks the few that explain most,
+// and [Summary] says so in a sentence. It must not know where figures come from or how a report shows them.
 package figures
 
 import (
@@ -66,8 +67,8 @@ const (
 	SortNone         Sort = ""
 )
 
-// weight is how much a change of a sort explains, relative to 1 for the time itself, and whether more of it is worse (1),
-// better (-1) or neither (0). The weights are judgement: what is rare and usually decisive (spills, graph breaks,
+// weight is how much a change in a row of this sort explains, relative to 1 for the time itself, and whether more is
+// worse (1), better (-1) or neither (0). The weights are judgement: what is rare and usually decisive (spills, graph breaks,
 // recompiles, occupancy) counts more than what moves with every change (instructions, their mix).
 func (s Sort) weight() (weight float64, worse int) {
 	w := map[Sort]struct {
@@ -81,7 +82,7 @@ func (s Sort) weight() (weight float64, worse int) {
 	return w.weight, w.worse
 }
 
-// effect reports rows that are what is to be explained rather than an explanation.
+// effect reports whether rows of this sort are the effect to be explained rather than an explanation.
 func (s Sort) effect() bool { return s == SortTime || s == SortPhase }
 
 // Numbers makes a row of two numbers; NaN is not known.
@@ -99,17 +100,17 @@ func Texts(group, kernel, name string, sort Sort, a, b string) Row {
 // isNumber tells rows of numbers from those of texts, also when they were read from JSON.
 func (r Row) isNumber() bool { return r.TextA == "" && r.TextB == "" }
 
-// Empty reports a row without any figure.
+// Empty reports whether a row has no figure at all.
 func (r Row) Empty() bool { return r.isNumber() && !r.A.Known() && !r.B.Known() }
 
-// mostMoved is the magnitude from which on a change counts as no larger: tenfold, or from nothing.
+// mostMoved is the magnitude beyond which a change counts as no larger: tenfold, or from nothing.
 var mostMoved = math.Log(10)
 
-// leastOfWhole is the share of a whole launch below which a phase has not moved.
+// leastOfWhole is the share of a whole launch by which a phase must have moved to count.
 const leastOfWhole = 0.04
 
-// magnitude is how far a row moved: the logarithm of the ratio; of percentages, the points. Up tells
-// in which direction, 0 where there is none.
+// magnitude is how far a row moved: the logarithm of the ratio, or of percentages the points, at most mostMoved and 0
+// within noise. up is the direction, 0 where there is none.
 func (r Row) magnitude() (size float64, up int) {
 	if r.beside {
 		return 0, 0
@@ -150,10 +151,12 @@ func (r Row) magnitude() (size float64, up int) {
 	return size, up
 }
 
-// Rank scores rows and returns those that moved most: the time that moved most, if one did, then
-// what explains it, each of another sort. What moved against that time counts less, and rows of a
-// kernel by the kernel's share of the time. Where something was searched for, that is the time; a number of
-// the compiler is not explained by times, and best by the kernel that it is of. Other times of the whole program then explain nothing.
+// Rank scores rows, in place, and returns those that moved most: first the time that moved most, if one did, then what
+// explains it, each of another sort. What moved against that time counts less, and rows of a kernel count by the
+// kernel's share of the time.
+//
+// Where something was searched for (about), that is the time, and other times of the whole program explain nothing. A
+// number of the compiler is not explained by times, and best by other numbers of its kernel.
 func Rank(rows []Row, about *bisect.Effect) (moved []Row) {
 	e := &ranking{rows: rows, about: about, moved: []Row{}}
 	e.rank()
@@ -213,10 +216,10 @@ func (e *ranking) rank() {
 	}
 }
 
-// exact reports that a number of the compiler is to be explained.
+// exact reports whether a number of the compiler is to be explained.
 func exact(about *bisect.Effect) bool { return about != nil && about.Exact != nil }
 
-// searched reports the rows of the number that was searched for.
+// searched reports whether a row is of the number that was searched for.
 func (e *ranking) searched(r Row) bool {
 	if e.about == nil || r.Kernel != "" {
 		return false
@@ -234,7 +237,7 @@ func (e *ranking) top(counts func(Row) bool) (best Row, ok bool) {
 	return best, ok
 }
 
-// Summary is the largest changes, in a sentence; those that moved are of all rows.
+// Summary is the largest changes in a sentence: rows are those that moved most of all, as Rank returns them.
 func Summary(rows, all []Row, about *bisect.Effect) string {
 	if len(rows) == 0 {
 		if len(all) == 0 {
@@ -322,16 +325,16 @@ func (r Row) Change() string {
 	return s
 }
 
-// agrees reports that the launches which are compared show what the search found.
+// agrees reports whether the launches that are compared show what the search found.
 func (r Row) agrees() bool {
 	ratio := float64(r.B / r.A)
 	return r.found.Low <= ratio && ratio <= r.found.High
 }
 
-// Changed reports a row that moved by more than noise, and not beside what was searched for.
+// Changed reports whether a row moved by more than noise and has to do with what was searched for.
 func (r Row) Changed() bool { return r.found != nil || r.moved() != "" && !r.scatter() && !r.beside }
 
-// scatter reports a change that means nothing.
+// scatter reports whether a change is within noise.
 func (r Row) scatter() bool {
 	a, b := float64(r.A), float64(r.B)
 	return r.Unit != "%" && a > 0 && b > 0 && math.Abs(math.Log(b/a)) <= math.Log1p(r.Noise)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// Card is an answer as one takes it in within seconds: what was found, then its rows in the order of reading. A page
-// has one card, or one for each of several culprits.
+// Card is an answer that is taken in within seconds: what was found, then its rows in the order of reading. A page has
+// one card, or one for each of several culprits.
 type Card struct {
 	Title string // of one card among several
 	State State
@@ -41,12 +42,12 @@ type Strip struct {
 	Aside    string // why a commit after the culprit passes, where one does
 }
 
-// rows collects those that say something.
+// rows collects rows and drops those that say nothing.
 type rows []Row
 
 func (r *rows) add(name, text string) { r.row(Row{Name: name, Text: text}) }
 
-// more adds a detail.
+// more adds a detail, which a terminal shows on demand.
 func (r *rows) more(name, text string) { r.row(Row{Name: name, Text: text, More: true}) }
 
 func (r *rows) row(x Row) {
@@ -55,7 +56,7 @@ func (r *rows) row(x Row) {
 	}
 }
 
-// commitRow is a commit, its subject first.
+// commitRow is a row about a commit; subject may be "", and is then looked up.
 func commitRow(name string, l report.Ledger, id, subject string) Row {
 	short := words.Short(id)
 	if subject == "" {
@@ -64,7 +65,7 @@ func commitRow(name string, l report.Ledger, id, subject string) Row {
 	return Row{Name: name, Text: subject, ID: short, Link: l.Forge.Link(id)}
 }
 
-// cards are the answers of a search: one a culprit, or one for all.
+// cards are the answers of a search: one for each culprit, or one for all. The last one has what they share.
 func (f *finder) cards() (out []Card) {
 	of := f.Culprits
 	switch {
@@ -88,7 +89,7 @@ func (f *finder) cards() (out []Card) {
 	return out
 }
 
-// state is that of the answer.
+// state is the state of the answer; "" for a result that has none.
 func (f *finder) state() State {
 	return map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Unsure, bisect.Inconclusive: Unsure, bisect.Broken: Unsure, bisect.Interrupted: Unsure}[f.Result]
 }
@@ -133,8 +134,8 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 }
 
 // values are the metric before and after a culprit, in the launches that confirmed it: their middle, with the effect
-// around it. The medians themselves are of fewer launches than the effect, and would tell another. "" where the effect is
-// of several cases together, which have no value in common.
+// around it, since the medians are of fewer launches and would contradict it. "" where the effect is of several cases,
+// which have no value in common.
 func values(ledger report.Ledger, c report.Culprit) string {
 	if c.Effect.Exact != nil { // its words have them
 		return ""
@@ -175,7 +176,7 @@ func authorWords(author, date string) string {
 	return strings.Trim(author+", "+date[:min(10, len(date))], ", ")
 }
 
-// one gives a page its only card.
+// one gives a page its only card, under the headline of the page.
 func one(p Page, rows []Row) Page {
 	p.Cards = []Card{{State: p.State, Head: p.Headline, Rows: rows}}
 	return p
@@ -309,7 +310,7 @@ func (f *finder) setRows() []Row {
 // mostSuspects is how many suspects an answer names.
 const mostSuspects = 5
 
-// openRows say why there is no culprit, list the suspects, and say what would settle the question.
+// openRows explain why there is no culprit, list the suspects, and say what would settle the question.
 func (f *finder) openRows() []Row {
 	var out rows
 	// Where nothing is known of a complaint, the headline has the evidence.
@@ -347,7 +348,7 @@ func (f *finder) openRows() []Row {
 	return out
 }
 
-// alike reports that no suspect is likelier than another.
+// alike reports whether no suspect is likelier than another.
 func alike(all []report.Suspect) bool {
 	return !slices.ContainsFunc(all, func(s report.Suspect) bool { return math.Abs(s.Probability-all[0].Probability) > 1e-6 })
 }
@@ -375,7 +376,7 @@ func (f *finder) common() []Row {
 		out.row(r)
 	}
 	if p := f.Ends.Past; p != nil {
-		out.more("known before", fmt.Sprintf("launches of %s scattered by %.2g %%, so that few of the ends began the search (%s; --no-past leaves that out)",
+		out.more("known before", fmt.Sprintf("launches of %s scattered by %.2g %%, so that a few launches of the ends were enough to begin (%s; --no-past ignores that)",
 			words.Count(p.Sessions, "earlier session"), 100*p.Scatter, words.Count(p.Launches, "launch")))
 	}
 	return out
@@ -393,7 +394,7 @@ func complaint(d *report.Search) (text string, differ bool) {
 	return text, false
 }
 
-// strip is the range, where its order is known.
+// strip is the range with its verdicts; empty where its order is not known.
 func (f *finder) strip() Strip {
 	if !f.ordered || f.Axis != report.AxisHistory {
 		return Strip{}
@@ -406,8 +407,11 @@ func (f *finder) strip() Strip {
 	}
 	slices.Sort(s.Suspects)
 	for _, x := range f.places() {
-		if x.State == Unsure && len(f.Culprits) > 0 {
-			continue // no suspect any more: the answer did not need it
+		switch {
+		case len(f.Culprits) == 0:
+			x.State = cmp.Or(x.State, Unsure) // launched, and not judged
+		case x.State == Unsure:
+			continue // no longer a suspect: the answer did not need it
 		}
 		if x.At < len(s.States) {
 			s.States[x.At] = x.State
@@ -422,7 +426,7 @@ func (f *finder) strip() Strip {
 	return s
 }
 
-// Caption says what the strip shows, but for its marks.
+// Caption says in words what the strip shows, except its marks.
 func (s Strip) Caption() string {
 	text := fmt.Sprintf("Every commit from %s to %s: a mark where it was judged, a tick where it was not.", s.From, s.To)
 	if n := len(s.Suspects); n > 0 {
@@ -431,8 +435,8 @@ func (s Strip) Caption() string {
 	return strings.TrimSpace(text + " " + s.Aside)
 }
 
-// Unmarked says what the commits without a state are. Where there is a culprit, some may have been launched, and needed no
-// verdict.
+// Unmarked says what a commit without a state is. Where there is a culprit, it may have been launched without a
+// verdict being needed.
 func (s Strip) Unmarked() string {
 	if slices.Contains(s.States, Culprit) {
 		return "not needed"
@@ -443,7 +447,7 @@ func (s Strip) Unmarked() string {
 	return "not tested"
 }
 
-// tested is what a job tested: commits, or settings of one.
+// tested is what a job tested, in the singular: commits, or settings of one.
 func tested(settings bool) string {
 	if settings {
 		return "setting"
@@ -451,7 +455,7 @@ func tested(settings bool) string {
 	return "commit"
 }
 
-// totals are what a job took, in a line, of candidates that are called what.
+// totals are what a job took, in one line. Candidates are called what, in the singular.
 func totals(t report.Totals, what string) string {
 	if t.Trials == 0 && t.Wall == 0 {
 		return ""

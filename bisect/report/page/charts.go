@@ -8,7 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/chart"
 )
 
-// drawn is the search as pictures take it.
+// drawn is the search as package chart takes it.
 func (f *finder) drawn() chart.Range {
 	r := chart.Range{Search: f.Search, Ledger: f.ledger, At: f.at, Length: len(f.at), Places: f.places(), Searched: f.searched}
 	if f.ordered { // parts of a change that were tested later have their places behind it

@@ -26,7 +26,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
-	head, change := report.Brief(d.Compared, cmp.Or(d.Verdict, d.Result), d.Result)
+	head, change := d.Heading()
 	var f rows
 	f.add("change", change)
 	f.row(sideRow("A", l, d.A))
@@ -34,7 +34,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.add("confidence", report.Confidence(c.Compared))
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
-	p.Cards[0].Head = head
+	p.Cards[0].Head = cmp.Or(head, d.Result)
 	p.Sections = []Section{c.metrics(v), notes(d.Warnings), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(d.FlagsDiffer()), d.Devices, ""), v.table(nil)}
 	return p
 }
@@ -44,8 +44,9 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"merge base", "HEAD"}, line: d.Line}
 	session := report.Text(d.Session)
 	v := sides(session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: c.names[0], bisect.EndBad: c.names[1]})
-	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l))
-	p.Cards[0].Head, _ = report.Brief(d.Compared, p.Headline, d.Result)
+	head, change := d.Heading()
+	p := one(Page{Session: session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, "commit"), Next: report.Next(d, l)}, gateRows(d, l, change))
+	p.Cards[0].Head = cmp.Or(head, d.Result)
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, notes(d.Warnings), gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(false), d.Devices, ""), v.table(nil)}
@@ -56,10 +57,9 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 }
 
 // gateRows are the culprit, or why there is none although one was searched for, and the two sides.
-func gateRows(d *report.Gate, l report.Ledger) []Row {
+func gateRows(d *report.Gate, l report.Ledger, change string) []Row {
 	const mostPlaces = 5 // of the culprit
 	var f rows
-	_, change := report.Brief(d.Compared, d.Verdict, d.Result)
 	f.add("change", change)
 	switch c := d.Culprit; {
 	case c != nil:
@@ -168,7 +168,7 @@ func (c compared) metrics(v view) Section {
 		"Medians with their 95 % CI (order statistics). The change is of launches paired in turn, so that it may differ from that of the medians; it is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
 		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
 	}
-	if slices.ContainsFunc(c.Contrasts, func(x report.Contrast) bool { return x.Case == nil && x.AllCases }) {
+	if slices.ContainsFunc(c.Contrasts, report.Contrast.Overall) {
 		t.Notes = append(t.Notes, "All cases: the geometric mean of the changes of the cases.")
 	}
 	s.Tables, s.Charts = []Table{t}, c.pictures(v)
@@ -197,12 +197,12 @@ func (c compared) pictures(v view) (out []Chart) {
 			// A scale of ratios has no place for an open interval; the table shows it.
 			if b := x.Bound; b.Value.Known() && b.Low.Known() && b.High.Known() && b.Low > 0 {
 				name := words.Printable(x.Name())
-				if x.Case == nil && x.AllCases {
+				if x.Overall() {
 					name += " (geometric mean)"
 				}
 				changes = append(changes, chart.Changed{Group: g.words, Name: name, State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: name + "\n" + change(b)})
 			}
-			if x.Case == nil && x.AllCases || len(metrics) == mostLaunched {
+			if x.Overall() || len(metrics) == mostLaunched {
 				continue
 			}
 			one := chart.One{Metric: x.Metric, Case: report.Text(x.Case), Unit: x.Unit, Title: words.Printable(x.Name()), Middle: float64(x.A.Median), States: []State{Good, g.state}}

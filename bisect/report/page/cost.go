@@ -8,7 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// cost is what the launches of candidates, which are called what, took, by phase; idle is why no device was watched.
+// cost is what the launches took, by phase. Candidates are called what; idle says why no device was watched.
 func (v view) cost(totals report.Totals, what string, devices []string, idle string) Section {
 	s := Section{ID: "cost", Title: "Cost", List: costLines(totals, what, devices, idle)}
 	rows := (report.Ledger{Launches: report.Made(v.launches)}).PhaseCosts()

@@ -384,6 +384,12 @@ func TestGuiltySet(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+	tests := []report.SetTest{{Assignment: set.Assignment, Answer: sets.Fail}, {Assignment: set.Assignment, Answer: sets.Pass}, {Assignment: set.Assignment, Answer: sets.Fail, Inferred: true}}
+	for class, want := range map[bisect.Class]string{bisect.Timeout: "fails in 1 of 2 launches; ", bisect.Slow: "fails in 1 of 2 tests; "} {
+		if set.Class = class; !strings.HasPrefix(rowText(guiltySet(set, tests), "confidence"), want) {
+			t.Errorf("%s: %+v, want %s", class, guiltySet(set, tests), want)
+		}
+	}
 	set.Culprits = nil
 	if got := rowText(guiltySet(set, nil), "confidence"); !strings.Contains(got, "the parts cannot be told apart") {
 		t.Error(got)

@@ -26,7 +26,7 @@ type DiffLine struct {
 	From, To int       // the bytes of Text that differ from the line on the other side; none where To is 0
 }
 
-// guiltyFirst puts the files with guilty lines first, then those with lines that are required to build.
+// guiltyFirst puts files with guilty lines first, then those with lines that are only required to build.
 func guiltyFirst(lines []DiffLine) (out []DiffLine) {
 	var files [3][]DiffLine
 	for len(lines) > 0 {
@@ -64,7 +64,7 @@ func covers(h report.Hunk, l DiffLine, file, oldFile string) bool {
 // mostDiff is how many lines of a diff a page holds.
 const mostDiff = 1500
 
-// boundedDiff keeps the beginning, and every marked line with what is around it.
+// boundedDiff keeps every marked line with what is around it, and then the beginning, up to mostDiff lines.
 func boundedDiff(all []DiffLine) *Diff {
 	if len(all) <= mostDiff {
 		return &Diff{Lines: all}
@@ -177,7 +177,7 @@ func moved(a, b *DiffLine) {
 	b.From, b.To = 1+begin, 1+len(new)-end
 }
 
-// part reports a byte of a word.
+// part reports whether a byte is part of a word.
 func part(c byte) bool {
 	return c == '_' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

@@ -25,8 +25,8 @@ type view struct {
 	flags    bool                      // the ends are settings of flags
 }
 
-// sides is the launches of two candidates, or of one. The first launch of a candidate tells which side it is: the
-// purposes of the two ends serve every command that compares.
+// sides is the view of two candidates, or of one. The first launch of a candidate tells which side it is on: every
+// command that compares uses the purposes of the two ends.
 func sides(session string, l report.Ledger, names [2]string, purposes map[bisect.Purpose]string) view {
 	v := view{session: session, launches: l.Launches, limits: l.Limits, purpose: purposes}
 	v.at = func(bisect.Candidate) int { return 0 }
@@ -54,8 +54,8 @@ func (v view) worst(c bisect.Candidate) (s State) {
 	return s
 }
 
-// away names a candidate by the flags that it has set away from their base, or, where these are most of them, by those
-// that it leaves at their base.
+// away names a candidate by the flags that it sets away from their base or, where those are most of them, by the ones
+// that it leaves there.
 func (v view) away(c bisect.Candidate) string {
 	// Dozens of flags make names too long to read. What differs from the nearer end is what matters.
 	base, top, all := v.assigned(bisect.EndGood), v.assigned(bisect.EndBad), settings(c.Assign)
@@ -95,10 +95,10 @@ func settings(assign string) []string {
 	return strings.FieldsFunc(assign, func(r rune) bool { return r == ',' })
 }
 
-// called is a purpose in the words of the document: the two ends are A and B, or merge base and HEAD.
+// called is a purpose in the words of the document: its two ends may be A and B, or merge base and HEAD.
 func (v view) called(p bisect.Purpose) string { return cmp.Or(v.purpose[p], string(p)) }
 
-// why is the purpose of a launch. What is timed against the base, to be kept, is launched as the bad end is, which it is not.
+// why is the purpose of a launch. A set that is timed to be kept is launched with the purpose of the bad end.
 func (v view) why(l report.Launch) string {
 	first := slices.IndexFunc(v.launches, func(x report.Launch) bool { return x.Purpose == l.Purpose })
 	if v.flags && l.Purpose == bisect.EndBad && l.Candidate != v.launches[first].Candidate {
@@ -107,7 +107,7 @@ func (v view) why(l report.Launch) string {
 	return v.called(l.Purpose)
 }
 
-// drawn is the launches as pictures take them.
+// drawn is the launches as package chart takes them.
 func (v view) drawn() chart.Launches {
 	return chart.Launches{All: v.launches, Limits: v.limits, At: v.at, Name: v.name, State: v.state, Called: v.called}
 }
@@ -131,7 +131,7 @@ func (v view) phases() Section {
 	return s
 }
 
-// phaseTable holds the values of the picture, the limits in its first row.
+// phaseTable holds the values of the picture, with the limits in its first row.
 func phaseTable(c chart.Phases) Table {
 	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []int{1}, Detail: true}
 	limits := []string{"limit", ""}
@@ -164,7 +164,7 @@ func phaseTable(c chart.Phases) Table {
 	return t
 }
 
-// coldWarm sets first processes with empty caches against later ones.
+// coldWarm compares first processes, with empty caches, with later ones.
 func coldWarm(d *report.Search, l report.Ledger) Section {
 	t := Table{Title: "Medians", Columns: []string{"phase", "good cold", "good warm", "bad cold", "bad warm"}, Right: []int{1, 2, 3, 4}}
 	cell := func(n report.Number) string {

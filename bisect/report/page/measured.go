@@ -13,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// measurementPage is of one candidate: its phases, metrics and devices. A result that is neither "ok" nor of the
-// machine is the class of launches that failed.
+// measurementPage is about one candidate: its phases, metrics and devices. A result that is neither "ok" nor the
+// machine's is the class of the launches that failed.
 func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	v := sides(d.Session, l, [2]string{}, map[bisect.Purpose]string{bisect.EndGood: "launch"})
 	v.name = func(c bisect.Candidate) string { return c.Brief() }
@@ -93,7 +93,7 @@ func extremes(s report.Summary, unit string) string {
 	return words.Range(float64(s.Min), float64(s.Max), unit)
 }
 
-// explanationPage is of A against B. The summary is the headline, so that it is not a note of the table as well.
+// explanationPage is about A against B. The summary is the headline, so the notes of the table leave it out.
 func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	names := [2]string{"A", "B"}
 	v := sides(d.Session, l, names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
@@ -139,7 +139,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// historySketch is a series as text.
+// historySketch is a series that text can draw.
 type historySketch struct {
 	chart.Series
 	low, high string // the extremes
@@ -224,8 +224,8 @@ func historyWords(s report.HistorySeries, failed bool) string {
 	return strings.Join(out, " ")
 }
 
-// Sketch draws the medians with marks from low to high, one a commit; one that failed has its own mark, one that has
-// nothing to show leaves a gap. It is empty where there is nothing to compare.
+// Sketch draws one mark per commit, from low to high. One that failed has a mark of its own, one with nothing to show
+// leaves a gap. It is empty where there is nothing to compare.
 func (h historySketch) Sketch(marks []rune) string {
 	low, high, known := math.Inf(1), math.Inf(-1), 0
 	for _, c := range h.Commits {

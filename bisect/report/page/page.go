@@ -68,7 +68,7 @@ type Table struct {
 	Few     []int   // columns that matter most, in their order, where there is little room
 }
 
-// Narrow is the table with the columns that matter most.
+// Narrow is the table with only the columns that matter most (Few).
 func (x Table) Narrow() Table {
 	if len(x.Few) == 0 {
 		return x
@@ -89,7 +89,8 @@ func (x Table) Narrow() Table {
 	return x
 }
 
-// Bounded picks at most so many rows, those that come first where there are too many, in their order; 0 is all.
+// Bounded picks at most so many rows by index, keeping their order and preferring First; 0 is all. left are not
+// picked.
 func (x Table) Bounded(most int) (rows []int, left int) {
 	if most == 0 || most > len(x.Rows) {
 		most = len(x.Rows)
@@ -108,7 +109,7 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 	return rows, len(x.Rows) - len(rows)
 }
 
-// filled is the table without the columns in which no row has anything.
+// filled is the table without its empty columns.
 func (x Table) filled() Table {
 	var columns []string
 	rows, to := make([][]string, len(x.Rows)), map[int]int{}
@@ -135,10 +136,10 @@ func (x Table) filled() Table {
 	return x
 }
 
-// Sketcher is a picture that text can draw, with marks from low to high. A sketch is whole lines, or empty.
+// Sketcher is a picture that text can draw, with marks from low to high. A sketch is whole lines, or "".
 type Sketcher interface{ Sketch(marks []rune) string }
 
-// State marks a row, a commit or an answer; it decides on colour and symbol.
+// State marks a row, a commit or an answer. It decides on colour and symbol.
 type State = chart.State
 
 // The states.
@@ -152,10 +153,10 @@ const (
 	Culprit = chart.Culprit
 )
 
-// Output is what a trial printed, its end.
+// Output is the end of what a trial printed.
 type Output struct{ Title, Text string }
 
-// New makes a page of a document and of what it rests on.
+// New makes a page of a document and the ledger that it rests on. All texts in it are printable.
 func New(d report.Document, l report.Ledger) Page {
 	var p Page
 	switch d := d.(type) {
@@ -177,12 +178,12 @@ func New(d report.Document, l report.Ledger) Page {
 	return p
 }
 
-// empty reports a section that has only its title and an introduction: it is left out.
+// empty reports whether a section has only its title and an introduction; such are left out.
 func (s Section) empty() bool {
 	return len(s.Facts)+len(s.Charts)+len(s.Tables)+len(s.List)+len(s.Output) == 0 && s.Diff == nil && s.Missing == ""
 }
 
-// clean makes sure that nothing which a candidate or a commit says drives a terminal or turns the direction of a
+// clean makes sure that nothing which a candidate or a commit says can drive a terminal or reverse the direction of a
 // text. Pictures and diffs are cleaned where they are made.
 func (p *Page) clean() {
 	p.Headline = strings.TrimSpace(words.Printable(p.Headline))
@@ -233,7 +234,7 @@ func named(l report.Ledger, id string) string {
 	return strings.TrimSpace(words.Short(id) + " " + l.Info(id).Subject)
 }
 
-// notes are the things to know, and nothing of them is left out.
+// notes are all the warnings; none is left out.
 func notes(warnings []string) Section {
 	return Section{ID: "notes", Title: "Notes", List: warnings, Brief: true}
 }

@@ -102,7 +102,8 @@ func TestGuiltyLinesInOrder(t *testing.T) {
 	}
 }
 
-// An effect has the values before and after it, which differ by just as much as it says, but not where it is of several cases together.
+// An effect has the values before and after it, which differ by just as much as it says, but not where it is of several
+// cases together.
 func TestValuesOfAnEffect(t *testing.T) {
 	launch := func(commit string, purpose bisect.Purpose, seconds ...float64) report.Launch {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -127,7 +128,7 @@ func TestValuesOfAnEffect(t *testing.T) {
 	}
 }
 
-// A commit without a verdict is no suspect once there is a culprit: the answer did not need it.
+// Once there is a culprit, a commit without a verdict is not a suspect: the answer did not need it.
 func TestStripOfAnAnswer(t *testing.T) {
 	in := samples.Slow()
 	in.Finding.Steps = append(in.Finding.Steps, bisect.Step{Commit: samples.CommitID(2), Role: bisect.RoleSearch, Verdict: bisect.Verdict{Call: bisect.Untestable, Class: bisect.OK}})
@@ -139,6 +140,12 @@ func TestStripOfAnAnswer(t *testing.T) {
 	if s = New(report.NewSearch(in), in.Ledger).Strip; !slices.Contains(s.States, Unsure) || s.Unmarked() != "not tested" {
 		t.Errorf("%q %s", s.States, s.Caption())
 	}
+	// So is a commit that was launched before there was time to judge it.
+	in.Ledger.Launches = append(in.Ledger.Launches, report.Launch{Candidate: bisect.Candidate{Commit: samples.CommitID(3)}, Purpose: bisect.Searching})
+	if s = New(report.NewSearch(in), in.Ledger).Strip; s.States[3] != Unsure {
+		t.Errorf("%q", s.States)
+	}
+	in.Ledger.Launches = in.Ledger.Launches[:len(in.Ledger.Launches)-1]
 	// A verdict stands beside the suspects, and makes none: not that of a bad end, which may be the culprit itself.
 	last := len(s.States) - 1
 	in.Finding.Suspects = []bisect.SuspectCommit{{Commit: samples.CommitID(last), Probability: 0.5}, {Commit: samples.CommitID(3), Probability: 0.5}}

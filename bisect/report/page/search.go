@@ -41,8 +41,8 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	return p
 }
 
-// place gives every commit its position. Where the order of the range is not known any more, it is that in which
-// the commits were first launched.
+// place gives every commit its position in the range or, if the order of the range is no longer known, in the order of
+// the first launches.
 func (f *finder) place() {
 	order := f.ledger.Order
 	if f.ordered = len(order) > 0; !f.ordered {
@@ -68,7 +68,7 @@ func (f *finder) place() {
 	}
 }
 
-// view is the launches of a search.
+// view is the launches of a search as tables and pictures take them.
 func (f *finder) view() view {
 	states := map[string]State{}
 	for _, x := range f.places() {
@@ -107,8 +107,8 @@ func (f *finder) view() view {
 	return v
 }
 
-// searched reports that a candidate is a commit of the range as it is, rather than a part of a change or a setting
-// of flags, which were tested after the search over the commits.
+// searched reports whether a candidate is a commit of the range as it is, not a part of a change or a setting of flags
+// that was tested after the search.
 func (f *finder) searched(c bisect.Candidate) bool {
 	return f.Axis != report.AxisHistory || c.Assign == "" && (!f.ordered || f.at[c.Commit] < len(f.ledger.Order))
 }
@@ -116,7 +116,7 @@ func (f *finder) searched(c bisect.Candidate) bool {
 // named is a commit with its subject.
 func (f *finder) named(id string) string { return named(f.ledger, id) }
 
-// lastLine is the last line that a culprit printed which crashed; for other classes the reason quotes it.
+// lastLine is the last line that a culprit printed before it crashed; in other classes the reason quotes it.
 func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	for _, l := range ledger.Launches {
 		if c.Class == bisect.Crash && l.Candidate.Commit == c.Commit && l.Outcome.Class == c.Class {
@@ -132,8 +132,8 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 // mostWeights is how many commits the picture of the suspects holds.
 const mostWeights = 25
 
-// suspects are the commits that may be the culprit, where none is named, the likeliest first. Where the machine stopped
-// the search, none is suspected.
+// suspects are the commits that may be the culprit where none is named, the likeliest first. Where the machine stopped
+// the search, none is listed.
 func suspects(d *report.Search, l report.Ledger) Section {
 	s := Section{ID: "suspects", Title: "Suspects"}
 	if len(d.Suspects) == 0 || d.Result == bisect.Broken {
@@ -155,7 +155,7 @@ func suspects(d *report.Search, l report.Ledger) Section {
 	return s
 }
 
-// prospect is what was said early, where the search came to no answer.
+// prospect is the early forecast of a search that came to no answer.
 func prospect(d *report.Search) Section {
 	if d.Prospect == nil || d.Result == bisect.Found || d.Complaint != nil && d.Complaint.Ends != nil { // more is known by now
 		return Section{}
@@ -244,7 +244,7 @@ func unread(d *report.Search) (out []string) {
 	return out
 }
 
-// log is what was judged, and where the launches lie.
+// log is the verdicts in order, and where the launches lie.
 func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 	s := Section{ID: "search", Title: "Search log"}
 	if f.Range > 0 && f.Axis == report.AxisHistory {
@@ -268,8 +268,8 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 	return s
 }
 
-// stepTable is the verdicts in the order in which they were made. A verdict of what could not be tested has no
-// confidence, and only steps of the search itself leave suspects.
+// stepTable is the verdicts in order. One of a commit that could not be tested has no confidence, and only steps of
+// the search itself leave suspects.
 func (f *finder) stepTable() Table {
 	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []int{3, 4}}
 	for _, s := range f.Steps {

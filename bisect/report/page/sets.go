@@ -14,10 +14,10 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// setName is a set by its parts; with none it is where the search began from.
+// setName names a set by its parts; one without any is the base.
 func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "the base") }
 
-// guiltySet is what a guilty set rests on.
+// guiltySet is the evidence for a guilty set.
 func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	var out rows
 	n, failed := 0, 0
@@ -30,7 +30,9 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	}
 	often := "repeatedly"
 	if n > 1 {
-		often = fmt.Sprintf("in %d of %d tests", failed, n)
+		if often = fmt.Sprintf("in %d of %d tests", failed, n); s.Class != bisect.Slow { // which takes several launches a test
+			often = fmt.Sprintf("in %d of %d launches", failed, n)
+		}
 	}
 	if !s.Certified {
 		out.add("confidence", "not verified")
@@ -58,7 +60,7 @@ func endsAs(class bisect.Class, phase *string) string {
 	return string(class) + " in " + *phase
 }
 
-// setsSection is what was found of sets, and all that was tested. Its title says whether there may be more.
+// setsSection is what was found of sets, and all tests. Its title says whether there may be more.
 func setsSection(d *report.Search) Section {
 	what := "flags"
 	if d.Axis == report.AxisHunks {
@@ -131,8 +133,8 @@ func claims(d *report.Search) Section {
 	return Section{ID: "claims", Title: "Claims", Tables: []Table{t}}
 }
 
-// keep are the safe sets, with their speed against the base: the recommended one, the one that keeps the most, and
-// the others that nothing can be added to.
+// keep are the safe sets with their speed against the base: the recommended one, the one that keeps the most, and
+// those to which nothing can be added.
 func keep(d *report.Search) Section {
 	t := Table{Title: "Safe sets", Columns: []string{"what", "against the base (95 % CI)", "confirmed", "set"}}
 	row := func(x report.SafeSet, what string) {

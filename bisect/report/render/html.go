@@ -18,23 +18,29 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// web holds the template of the page, its style and its script.
+// web holds the template of the page (page.html), its style (page.css) and its script (page.js). The template decides
+// what stands where, and can call only the functions that HTML gives it. Style and script know the classes and
+// attributes that package chart writes; a class that is renamed there has to be renamed here.
 //
 //go:embed web
 var web embed.FS
 
-// HTML writes a page as one file that needs nothing else: pictures, style and script are in it, and its
-// content security policy lets no request leave it and no script run but the one that is named by
-// its hash, whatever a commit message or a program's output holds. It is complete where scripts are off. Text is
-// escaped by html/template, by where it stands.
+// HTML writes a page as one file that needs nothing else: pictures, style and script are in it. It is complete where
+// scripts are off. The error is that of w.
+//
+// Pages hold what strangers wrote. html/template escapes every text by where it stands, and the content security
+// policy lets no request leave the page and no script run except the one that is named by its hash. Only the functions
+// that return template.HTML build markup themselves; each must escape its parts.
 func HTML(w io.Writer, p page.Page) error {
 	charts := 0
 	t, err := template.New("page.html").Funcs(template.FuncMap{
 		"row": rowState, "right": func(t page.Table, i int) bool { return slices.Contains(t.Right, i) }, "rows": func(t page.Table) string { return words.Count(len(t.Rows), "row") },
+		// Each picture has ids of its own: c1, c2 and so on in the order of the page, c0 for the strip.
 		"draw": func(c page.Chart) template.HTML {
 			charts++
 			return template.HTML(chart.SVG(fmt.Sprintf("c%d", charts), words.Printable(c.Label), c.Picture)) // package chart escapes
 		},
+		// Rows and pictures that are "more", and tables behind a picture, are folded; each kind has its own place.
 		"shown": func(all []page.Row, more bool) []page.Row {
 			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
 		},
@@ -66,7 +72,7 @@ func HTML(w io.Writer, p page.Page) error {
 	}{p, policy(script), template.CSS(style), template.JS(script), strings.ReplaceAll(p.Result, "-", " ")})
 }
 
-// strip draws the range in a line; "" where its order is not known.
+// strip draws the range in one line; "" where its order is not known.
 func strip(s page.Strip) template.HTML {
 	if len(s.States) == 0 {
 		return ""
@@ -81,18 +87,22 @@ func strip(s page.Strip) template.HTML {
 	return template.HTML(chart.SVG("c0", fmt.Sprintf("The range from %s to %s: every commit", s.From, s.To), p))
 }
 
-// The parts of a line of code that a reader tells apart: comments, texts, numbers and the words of common languages.
+// lexeme matches the parts of a line of code that a reader tells apart, a group for each: comments, texts, numbers,
+// and the keywords of C++, CUDA, Python and Go together. A line is read without those around it, so that a comment or
+// text of several lines is not recognised.
 var lexeme = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$)|#(?:\s.*|$))|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[fFuUlL]*)\b|\b(?:(__\w+__|and|as|auto|bool|break|case|char|class|const|constexpr|continue|def|default|del|do|double|elif|else|enum|extern|False|float|float2|float4|for|from|func|go|half|if|import|in|inline|int|is|lambda|long|namespace|new|None|not|nullptr|or|package|pass|return|short|sizeof|static|struct|switch|template|this|True|try|type|typedef|typename|uint32_t|unsigned|using|var|void|while|with|yield))\b`)
 })
 
-// mostCode is how long a line may be whose syntax is shown.
+// mostCode is how long a line may be, in bytes, for its syntax to be shown.
 const mostCode = 400
 
-// code is a line of a diff with its syntax, and the words by which it differs from the line that it replaced, or that
-// replaces it.
+// code is a line of a diff with its syntax, in which the words that differ from the line it replaced, or that replaces
+// it, are marked. The first byte of the text is the mark of the diff. It gives each byte a class and then joins bytes
+// of one class into a span, so that syntax and mark may overlap.
 func code(l page.DiffLine) template.HTML {
 	body := l.Text
+	// A long line is hardly read, and its spans would make it many times longer.
 	if l.Kind != "add" && l.Kind != "del" && l.Kind != "same" || len(body) > mostCode || body == "" {
 		return template.HTML(html.EscapeString(body))
 	}
@@ -123,18 +133,19 @@ func code(l page.DiffLine) template.HTML {
 	return template.HTML(out.String())
 }
 
-// measured is a number with what it counts, of which a line must not end between the two.
+// measured matches a number with what it counts, between which no line should break.
 var measured = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\d) (%|[nµmk]?s\b|times\b|[kMGT]i?B\b)`) })
 
-// units ties numbers to their units.
+// units ties numbers to their units with a space that does not break.
 func units(s string) string { return measured().ReplaceAllString(s, "$1\u00a0$2") }
 
-// breaks lets a long word of a command end a line behind a flag, and not within one.
+// breaks lets a long word of a command break behind a comma or colon; a browser would break it within a flag.
 func breaks(word string) template.HTML {
 	return template.HTML(strings.NewReplacer(",", ",<wbr>", ":", ":<wbr>").Replace(html.EscapeString(word)))
 }
 
-// policy forbids everything but what the page holds itself.
+// policy is a content security policy that forbids everything except what the page holds itself; scripts are allowed
+// by their hash.
 func policy(scripts ...string) string {
 	s := "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
 	for _, x := range scripts {
@@ -144,7 +155,7 @@ func policy(scripts ...string) string {
 	return s
 }
 
-// file is an embedded file, which is there or the program would not have been built.
+// file is an embedded file. It is there, or the program would not have been built.
 func file(name string) string {
 	data, err := web.ReadFile("web/" + name)
 	if err != nil {
@@ -153,7 +164,7 @@ func file(name string) string {
 	return string(data)
 }
 
-// rowState is the state of row i, which decides its colour and symbol.
+// rowState is the state of row i of a table, which decides its colour and symbol; "" for none.
 func rowState(t page.Table, i int) page.State {
 	if i < len(t.States) {
 		return t.States[i]
@@ -161,7 +172,7 @@ func rowState(t page.Table, i int) page.State {
 	return ""
 }
 
-// heading is the answer, or what all of several answers say, with the names in it as code.
+// heading is the answer or, where there are several, what they have in common; names between backquotes become code.
 func heading(p page.Page) template.HTML {
 	text := p.Headline
 	if len(p.Cards) == 1 {

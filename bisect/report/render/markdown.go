@@ -12,14 +12,15 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// MarkdownLimit is how long a comment on GitHub may be, in characters, with a little room.
+// MarkdownLimit is how long a comment on GitHub may be (65,536 characters), with a little room.
 const MarkdownLimit = 65000
 
-const mostRows = 40 // of a table in Markdown
+const mostRows = 40 // of a table in Markdown where there is room
 
-// Markdown writes a page for a pull request, in at most limit bytes; 0 is no limit. Tables that do not fit are cut,
-// and sections that still do not fit are named at the end. Where there is no room for the answer, nothing is
-// written.
+// Markdown writes a page for a pull request, in at most limit bytes; 0 is no limit. Cards come first, then the
+// commands, then the sections: what comes later is cut first. A table that does not fit loses rows, and a section that
+// still does not fit is named at the end. If not even the first card fits, nothing is written, since half an answer
+// misleads. The error is that of w.
 func Markdown(w io.Writer, p page.Page, limit int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### kbisect: %s\n", escaped(strings.ReplaceAll(p.Result, "-", " ")))
@@ -41,7 +42,8 @@ func Markdown(w io.Writer, p page.Page, limit int) error {
 	if text := markdownEnd(p); limit == 0 || b.Len()+len(text)+len(end) <= limit {
 		b.WriteString(text)
 	}
-	const room = 300 // for the names of what does not fit
+	// A section that is too long is written again with as many rows as fit; room is for the names of those that do not.
+	const room = 300
 	var missing []string
 	for _, s := range p.Sections {
 		text := markdownSection(s, mostRows)
@@ -61,7 +63,7 @@ func Markdown(w io.Writer, p page.Page, limit int) error {
 	return err
 }
 
-// markdownCard is one answer: what was found, and its rows as a list.
+// markdownCard is one answer: what was found in bold, and its rows as a list.
 func markdownCard(c page.Card) string {
 	var b strings.Builder
 	head := mark(c.State) + c.Head
@@ -72,7 +74,7 @@ func markdownCard(c page.Card) string {
 	return b.String() + markdownRows(c.Rows)
 }
 
-// markdownRows are rows as a list.
+// markdownRows are rows as a list, with their lines of code below.
 func markdownRows(rows []page.Row) string {
 	var b strings.Builder
 	for _, r := range rows {
@@ -100,7 +102,7 @@ func markdownRows(rows []page.Row) string {
 	return b.String()
 }
 
-// coded is a text on one line in the font of code.
+// coded is a text on one line in the font of code, with a fence longer than any run of backquotes in it.
 func coded(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -109,7 +111,7 @@ func coded(s string) string {
 	return fence + " " + s + " " + fence
 }
 
-// markdownEnd is what to type next, and what the job took.
+// markdownEnd is what to type next, as a block that can be copied, and what the job took.
 func markdownEnd(p page.Page) string {
 	var b strings.Builder
 	for _, c := range p.Next {
@@ -129,10 +131,10 @@ func markdownEnd(p page.Page) string {
 	return out
 }
 
-// rowBytes is what a row of a table takes at most, or nearly so.
+// rowBytes is about the most that one row of a table takes; what fits is worked out from it.
 const rowBytes = 700
 
-// markdownSection is a section with so many rows of each table.
+// markdownSection is a section with at most `rows` rows of each table.
 func markdownSection(s page.Section, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n#### %s\n", escaped(words.Cut(s.Title, 200)))
@@ -164,7 +166,7 @@ func markdownSection(s page.Section, rows int) string {
 	return b.String()
 }
 
-// about are the words of a section that do not speak of pictures.
+// about are the words of a section; "" where they explain its pictures, which Markdown does not show.
 func about(s page.Section) string {
 	if len(s.Charts) > 0 {
 		return ""
@@ -172,7 +174,7 @@ func about(s page.Section) string {
 	return s.Words
 }
 
-// sketches are the pictures that text can draw. Blocks are safe here: GitHub shows Markdown in UTF-8.
+// sketches are the pictures that text can draw. Block characters are safe: GitHub shows Markdown in UTF-8.
 func sketches(s page.Section) string {
 	var b strings.Builder
 	for _, c := range s.Charts {
@@ -186,7 +188,7 @@ func sketches(s page.Section) string {
 	return "\n" + fenced("", b.String())
 }
 
-// markdownTable writes a table; a long one keeps its beginning, one behind a picture is folded.
+// markdownTable writes a table: a long one keeps its beginning, and one that stands behind a picture is folded.
 func markdownTable(t page.Table, most int) string {
 	var b strings.Builder
 	if t.Detail {
@@ -242,7 +244,7 @@ func markdownDiff(d *page.Diff) string {
 	return "\n" + fenced("diff", b.String())
 }
 
-// fenced is a block of code, with a fence that nothing in it ends.
+// fenced is a block of code, with a fence that nothing in it can end.
 func fenced(language, text string) string {
 	fence := "```"
 	for strings.Contains(text, fence) {
@@ -251,18 +253,18 @@ func fenced(language, text string) string {
 	return fence + language + "\n" + strings.TrimSuffix(text, "\n") + "\n" + fence + "\n"
 }
 
-// inHTML is a text within an element of HTML, where backslashes would be shown.
+// inHTML is a text inside an element of HTML, where a backslash would be shown: it escapes by entities.
 func inHTML(s string) string {
 	marked := html.EscapeString(reference.ReplaceAllString(s, "$0\x00"))
 	return strings.NewReplacer("[", "&#91;", "\x00", "<!-- -->").Replace(marked)
 }
 
-// reference matches what GitHub makes a link of after it has read the Markdown, so that no backslash helps: people,
-// issues and addresses.
+// reference matches what GitHub turns into links only after it has read the Markdown, so that a backslash does not
+// help: people, issues and addresses.
 var reference = regexp.MustCompile(`@|#|(?i:\bGH-|:/|\bwww\.)`)
 
 // escaped makes Markdown show a text literally: no markup, HTML, images, mentions or links. An empty comment breaks up
-// what GitHub would turn into a reference.
+// what GitHub would turn into a link.
 func escaped(s string) string {
 	var b strings.Builder
 	for _, r := range s {

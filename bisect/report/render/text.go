@@ -1,8 +1,9 @@
-// Package render writes a page as text for a terminal, as Markdown for a pull request, or as one HTML file. Each
-// writes the same answer, card by card, and the same sections in the same order; of pictures, text and Markdown show a
-// sketch or leave them to the tables that hold the same values.
+// Package render writes a page as text for a terminal ([Text]), as Markdown for a pull request ([Markdown]), or as one
+// HTML file ([HTML]). Each writes the same answer, card by card, and the same sections in the same order; of pictures,
+// text and Markdown show a sketch or leave them to the tables that hold the same values.
 //
-// It knows no document: what to say is decided in package page.
+// It must not know documents: what to say is decided in package page, and here only how it looks, what fits, and what
+// has to be escaped. A page is printable already ([words.Printable]); what markup a format adds is escaped here.
 package render
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Terminal is what the place can show where text goes.
+// Terminal is what the place that text goes to can show. The zero value is a file: no colours, no width, no sketches.
 type Terminal struct {
 	Colour bool
 	Width  int    // characters in a line; 0: any number
@@ -24,11 +25,12 @@ type Terminal struct {
 	All    bool   // every row and section, rather than what fits a screen
 }
 
-// mostLines is how many lines the answer takes where not all is wanted.
+// mostLines is how many lines the output takes at most where not All is wanted: less than the 24 of a small terminal.
 const mostLines = 20
 
-// Text writes a page for a terminal, the answer last. Details that stand behind pictures are left out; where not all
-// is wanted, so are the sections that the answer does without, and the rest fits a screen.
+// Text writes a page for a terminal, with the answer last, where the eye is when a command ends. Details that stand
+// behind pictures are left out; unless All is wanted, so are the sections that the answer can do without, and the rest
+// fits mostLines. The commands are never cut. The error is that of w.
 func Text(w io.Writer, p page.Page, t Terminal) error {
 	end := t.end(p)
 	var out []string
@@ -40,6 +42,7 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 		}
 		out = append(out, t.answer(p, 0)...)
 	} else {
+		// The commands have their lines first, then the answer; what is left goes to the sections, in their order.
 		answer := t.answer(p, mostLines-len(end))
 		room := mostLines - len(end) - len(answer)
 		for _, s := range p.Sections {
@@ -59,7 +62,8 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 	return err
 }
 
-// answer is the cards in at most so many lines; 0 is any number.
+// answer is the cards in at most `most` lines, shared out evenly; 0 is no limit. The last line counts the cards that do
+// not fit.
 func (t Terminal) answer(p page.Page, most int) (out []string) {
 	const least = 3 // lines of a card
 	shown, room := len(p.Cards), 0
@@ -79,7 +83,8 @@ func (t Terminal) answer(p page.Page, most int) (out []string) {
 	return out
 }
 
-// card is one answer. Where there is not room for all, the lines of code go first, then the last rows.
+// card is one answer in at most `most` lines; 0 is no limit. Where there is not room for all, the lines of code go
+// first, then the last rows.
 func (t Terminal) card(c page.Card, most int) []string {
 	head := c.Head
 	if c.Title != "" {
@@ -94,11 +99,14 @@ func (t Terminal) card(c page.Card, most int) []string {
 		out[i] = t.paint(lead+out[i], c.State)
 	}
 	rows := slices.DeleteFunc(slices.Clone(c.Rows), func(r page.Row) bool { return r.More && most > 0 })
+	// The names of all rows share a column, and what the rows take without code decides how much code there is room
+	// for.
 	width := nameWidth
 	for _, r := range rows {
 		width = max(width, utf8.RuneCountInString(r.Name))
 	}
-	code := 1 << 20 // lines of it
+	code := 1 << 20 // lines of code that there is room for
+	// Every row keeps its text before any code gets a line.
 	if most > 0 {
 		code = most - len(out)
 		for i, r := range rows {
@@ -116,10 +124,10 @@ func (t Terminal) card(c page.Card, most int) []string {
 	return out
 }
 
-// nameWidth is the least width of the column of names, so that the rows of several cards stand below each other.
+// nameWidth is the least width of the column of names, in characters, so that the rows of several cards line up.
 const nameWidth = len("confidence")
 
-// named is the name of a row; "" where the row above has it too.
+// named is the name of row i; "" where the row above has the same.
 func named(rows []page.Row, i int) string {
 	if i > 0 && rows[i-1].Name == rows[i].Name {
 		return ""
@@ -127,7 +135,7 @@ func named(rows []page.Row, i int) string {
 	return rows[i].Name
 }
 
-// row is a row of a card, with at most so many of its lines of code.
+// row is a row of a card or section, with at most `code` of its lines of code; short allows two lines of text.
 func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out []string) {
 	indent := strings.Repeat(" ", width+4)
 	text, id := r.Text, r.ID
@@ -169,7 +177,8 @@ const (
 	usual    = 80 // columns that a command is folded to where the width is not known
 )
 
-// end is what follows the answer: what to type next, the range in a line, and what it took.
+// end is what follows the answer: what to type next, the range in a line, and what it all took. A command is folded
+// but not cut; its explanation follows on the same line if it fits, and stands above it if not.
 func (t Terminal) end(p page.Page) (out []string) {
 	name, next := "next", p.Next
 	if n := len(next); n > mostNext && !t.All { // the last shows the rest
@@ -209,10 +218,13 @@ func (t Terminal) end(p page.Page) (out []string) {
 	return out
 }
 
-// suspected are the states of a strip where one mark is all that a commit has: a suspect is shown as one, but for a bad
-// end, and of what was judged without a result it counts whether it is a suspect.
+// suspected are the states of a strip in which a commit has room for one mark only. A suspect is shown as one, except
+// a bad end that has failed. Where there are suspects, a commit without a verdict has no mark unless it is one.
 func suspected(s page.Strip) []page.State {
 	out := slices.Clone(s.States)
+	if len(s.Suspects) == 0 {
+		return out
+	}
 	for i, state := range out {
 		at, is := slices.BinarySearch(s.Suspects, i)
 		switch {
@@ -225,17 +237,21 @@ func suspected(s page.Strip) []page.State {
 	return out
 }
 
-// legend says what the marks of a strip mean.
+// legend explains the marks that a strip uses.
 func legend(s page.Strip) string {
 	var out []string
 	bad := "✗ fails"
 	if last := len(s.States) - 1; s.States[last] == page.Bad && slices.Contains(s.Suspects, last) {
 		bad = "✗ fails, a suspect too"
 	}
+	unsure := "? suspect"
+	if len(s.Suspects) == 0 {
+		unsure = "? undecided"
+	}
 	for _, k := range []struct {
 		state page.State
 		words string
-	}{{page.Good, "✓ passes"}, {page.Bad, bad}, {page.Culprit, "★ culprit"}, {page.Unsure, "? suspect"}, {page.Skipped, "- cannot be judged"}, {"", "· " + s.Unmarked()}} {
+	}{{page.Good, "✓ passes"}, {page.Bad, bad}, {page.Culprit, "★ culprit"}, {page.Unsure, unsure}, {page.Skipped, "- cannot be judged"}, {"", "· " + s.Unmarked()}} {
 		if slices.Contains(s.States, k.state) {
 			out = append(out, k.words)
 		}
@@ -243,7 +259,7 @@ func legend(s page.Strip) string {
 	return strings.Join(out, "  ")
 }
 
-// strip is a mark for each commit, or for several where there are too many: that which says most.
+// strip is a mark for each commit, or one for several where there are too many: the mark that says most.
 func (t Terminal) strip(states []page.State, room int) string {
 	weight := []page.State{"", page.Good, page.Skipped, page.Other, page.Unsure, page.Bad, page.Culprit}
 	n := min(max(room, 1), len(states))
@@ -256,10 +272,10 @@ func (t Terminal) strip(states []page.State, room int) string {
 	return b.String()
 }
 
-// mostNotes is how many notes stand beside an answer.
+// mostNotes is how many notes stand beside an answer where not All is wanted.
 const mostNotes = 3
 
-// brief is a section in at most so many lines; nil where they are too few.
+// brief is a section in at most `most` lines; nil where those are too few or the answer does without it.
 func (t Terminal) brief(s page.Section, most int) []string {
 	if !s.Brief || most < 3 {
 		return nil
@@ -277,13 +293,14 @@ func (t Terminal) brief(s page.Section, most int) []string {
 	}
 	for _, x := range s.Tables {
 		if room := most - len(out) - min(len(s.List), 1); !x.Detail && room > 2 {
-			x.Notes = nil
+			x.Notes = nil // they explain the whole table
 			if x.Most = len(x.Rows); x.Most > room-1 {
 				x.Most = room - 2 // the last line says how many there are
 			}
 			out = append(out, strings.Split(strings.TrimSuffix(t.table(t.fitting(x.Narrow())), "\n"), "\n")...)
 		}
 	}
+	// Each note has two lines at most; the last line of the section says how many notes there are besides.
 	for i, x := range s.List {
 		lines := words.Wrapped(strings.ReplaceAll(x, "\n", "; "), t.Width-4, 2)
 		if left := len(s.List) - i; i == mostNotes || len(out)+len(lines) > most || len(out)+len(lines) == most && left > 1 {
@@ -299,7 +316,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 	return out
 }
 
-// room is how many characters a line has behind so many; without a width, enough for anything.
+// room is how many characters are left of a line behind so many; practically unlimited where no width is known.
 func (t Terminal) room(behind int) int {
 	if t.Width == 0 {
 		return 1 << 20
@@ -307,10 +324,10 @@ func (t Terminal) room(behind int) int {
 	return max(t.Width-behind, 10)
 }
 
-// fit cuts a line to the width.
+// fit cuts a line to the width of the terminal.
 func (t Terminal) fit(line string) string { return words.Cut(line, t.room(0)) }
 
-// folded is a command in lines that a shell joins again: it is not cut, since it is there to be copied.
+// folded is a command in lines that a shell joins again. It is not cut, since it is there to be copied.
 func folded(argv []string, width int) (out []string) {
 	const joint = " \\"
 	line := ""
@@ -327,16 +344,17 @@ func folded(argv []string, width int) (out []string) {
 	return append(out, line)
 }
 
-// mark is the sign of a state with a space, "" for one without.
+// mark is the sign of a state and a space; "" for a state without a sign.
 func mark(s page.State) string {
 	return map[page.State]string{page.Good: "✓ ", page.Better: "✓ ", page.Bad: "✗ ", page.Culprit: "✗ ", page.Unsure: "? "}[s]
 }
 
-// paint gives a text the colour of a state (the codes of ECMA-48), where colours are wanted.
+// paint gives a text the colour of a state (the codes of ECMA-48) where colours are wanted.
 func (t Terminal) paint(text string, s page.State) string {
 	return t.code(text, map[page.State]string{page.Good: "32", page.Better: "36", page.Bad: "31;1", page.Culprit: "31;1", page.Unsure: "33", page.Other: "35"}[s])
 }
 
+// bold, like dim and paint, leaves a text as it is where there are no colours.
 func (t Terminal) bold(text string) string { return t.code(text, "1") }
 
 func (t Terminal) dim(text string) string { return t.code(text, "2") }
@@ -348,7 +366,7 @@ func (t Terminal) code(text, code string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// link is a text that a terminal opens an address for; one that cannot shows the text alone.
+// link is a text that opens an address (OSC 8). A terminal that does not know that shows the text alone.
 func (t Terminal) link(text, address string) string {
 	if !t.Colour || address == "" {
 		return text
@@ -387,7 +405,7 @@ func (t Terminal) section(s page.Section) string {
 	return b.String()
 }
 
-// sketch is a picture that text can draw.
+// sketch is a picture as text can draw it; "" where it cannot.
 func (t Terminal) sketch(c page.Chart) string {
 	if c.Sketch == nil || len(t.Marks) == 0 {
 		return ""
@@ -399,7 +417,7 @@ func (t Terminal) sketch(c page.Chart) string {
 	return b.String()
 }
 
-// rows are rows with their names in a column of at least so many characters.
+// rows are rows whose names stand in a column at least `width` characters wide.
 func (t Terminal) rows(all []page.Row, width int) (out []string) {
 	for _, r := range all {
 		width = max(width, utf8.RuneCountInString(r.Name))
@@ -410,10 +428,10 @@ func (t Terminal) rows(all []page.Row, width int) (out []string) {
 	return out
 }
 
-// cellMost bounds a cell of a column, but for the last one: a long one would push all others away.
+// cellMost bounds the cells of all columns but the last one: a long cell would push the others off the screen.
 const cellMost = 48
 
-// table writes a table in columns, a row a line. Colours come in after the columns are set: they have no width.
+// table writes a table in columns, one row a line. Colours are added once the columns stand, since they have no width.
 func (t Terminal) table(x page.Table) string {
 	rows, left := x.Bounded(x.Most)
 	last := len(x.Columns) - 1
@@ -454,7 +472,7 @@ func (t Terminal) table(x page.Table) string {
 	return b.String()
 }
 
-// fitting is a table without the last columns, where there is no room for them.
+// fitting drops the last columns of a table until it fits the width; three always stay.
 func (t Terminal) fitting(x page.Table) page.Table {
 	const least = 3 // columns
 	for ; len(x.Columns) > least; x.Columns = x.Columns[:len(x.Columns)-1] {
@@ -479,7 +497,7 @@ func (t Terminal) fitting(x page.Table) page.Table {
 	return x
 }
 
-// pad fills a text up to a width in characters, on its left for numbers.
+// pad fills a text up to a width in characters, on its left for numbers (right).
 func pad(s string, width int, right bool) string {
 	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
 	if right {

@@ -162,6 +162,14 @@ func TestReportExactWords(t *testing.T) {
 	}
 }
 
+// A mark that means a suspect where there are some means an undecided commit where there are none.
+func TestMarksWithoutSuspects(t *testing.T) {
+	p := page.Page{Cards: []page.Card{{Head: "Interrupted"}}, Strip: page.Strip{From: "a", To: "b", States: []page.State{page.Good, page.Unsure, "", page.Bad}}}
+	holds(t, textOf(t, p), "  a ✓?·✗ b\n  ✓ passes  ✗ fails  ? undecided  · not tested")
+	p.Strip.Suspects = []int{2, 3}
+	holds(t, textOf(t, p), "  a ✓·?✗ b\n  ✓ passes  ✗ fails, a suspect too  ? suspect  · not a suspect")
+}
+
 func TestTextOfComparison(t *testing.T) {
 	d := samples.Comparison("regression", samples.Contrast("regression", "", 1.2))
 	d.Verdict = d.Sentence("")
@@ -224,7 +232,7 @@ func TestTextOfMeasurement(t *testing.T) {
 func TestTextOfGates(t *testing.T) {
 	headlines := map[string]string{
 		"pass": "(?m)^✓ Pass: no change of 3 % or more: every metric changes by -2.00 to \\+2.00 %\\.", "improvement": `(?m)^✓ Improvement: time of n1 -20\.0 %\.\n  change +time of n1 -20\.0 % \(99 % CI -22\.0 to -18\.0 %\), lower is better`,
-		"regression": `(?m)^✗ Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "(?m)^\\? Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; so many pairs show a change of 2.1 % four times in five, looked for is 3 %",
+		"regression": `(?m)^✗ Regression: 2 of 4 metrics, most of all time of n1 \+20\.0 %`, "open": "(?m)^\\? Cannot tell: 1 of 2 metrics undecided after 8 pairs, above all time of n1 .*; 8 pairs show a change of 2.1 % four times in five, looked for is 3 %",
 		"accepted": `(?m)^✓ Pass: 1 change for the worse, all accepted\.`, "idle": "^✓ Pass: equal inputs; nothing was launched",
 		"wrong": "(?m)^✗ Regression: HEAD fails in 2 of 2 launches", "flaky": "(?m)^\\? Cannot tell: HEAD fails in 1 of 40 launches", "gone": "cannot tell  time of n2 .* - .*HEAD does not report it",
 		"infra": "(?m)^\\? Stopped: machine problem", "no numbers": "there are no numbers", "blamed": `culprit .*  cccccccccc\n  confidence  99 %, confirmed by fresh launches`,

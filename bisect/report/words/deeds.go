@@ -25,7 +25,8 @@ func Doing(phase string, whole bool) string {
 	return "phase " + phase
 }
 
-// Did is what a class of culprits does.
+// Did says what a culprit of a class does, as the rest of a sentence that begins with its name. e is its effect on a
+// metric, nil for a failure.
 func Did(class bisect.Class, phase string, e *bisect.Effect) string {
 	switch {
 	case e != nil && e.Exact != nil && e.Exact.Value < e.Exact.Parent:
@@ -77,8 +78,8 @@ func quoted(e bisect.Effect) string {
 	return "`" + e.Metric + "` of " + e.Case
 }
 
-// moved is how far a metric moved: slower or faster where it is a time. Which names are times is a convention of the
-// trial protocol ("time", "wall", "phase."); other numbers are higher or lower, and it is said whether that is worse.
+// moved is how far a metric moved: slower or faster where it is a time, else higher or lower, and whether that is
+// worse. Which names are times is a convention of the trial protocol ("time", "wall", "phase.").
 func moved(e bisect.Effect) string {
 	up, down := "higher (worse)", "lower (better)"
 	if e.Higher {

@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Prospect says what is known early of a search that is too dear: what it would take, then what can be found and which
-// metrics might do.
+// Prospect says what is known early of a search that is too dear: head is what it would take, hints are what can be
+// found all the same and which metrics might do.
 func Prospect(p bisect.Prospect) (head string, hints []string) {
 	wanted := "finding a change of " + Percent(p.Change)
 	if p.Seen {
@@ -40,13 +40,13 @@ func Prospect(p bisect.Prospect) (head string, hints []string) {
 	return head, hints
 }
 
-// about is a number of things that is not known to more than two digits.
+// about is a number of things that is known to two digits at most.
 func about(n float64, thing string) string {
 	step := math.Pow(10, max(0, math.Floor(math.Log10(max(1, n)))-1))
 	return Count(int(math.Round(n/step)*step), thing)
 }
 
-// duration is a time of which minutes, or hours, are enough.
+// duration is a time of which minutes, or hours, are precise enough.
 func duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {

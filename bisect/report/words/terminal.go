@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is a text on one line that cannot drive a terminal or turn the direction of what follows.
+// Printable puts a text on one line that cannot drive a terminal or reverse the direction of what follows: every other
+// character becomes a space.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -19,9 +20,9 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Writer takes out of all that it passes on what could drive a terminal or hide text: control characters but
-// line feeds and tabs, and characters without a shape. Names, subjects and reasons come from strangers, and no
-// place that prints one can be forgotten where every stream of the program is a Writer.
+// Writer replaces by spaces, in all that it passes on, whatever could drive a terminal or hide text: control
+// characters except line feeds and tabs, and characters without a shape. Names, subjects and reasons come from
+// strangers; as every stream of the program is a Writer, no place that prints one can be forgotten.
 type Writer struct {
 	raw  io.Writer
 	part []byte // the beginning of a character, until the rest comes
@@ -30,7 +31,7 @@ type Writer struct {
 // NewWriter returns a Writer on a stream.
 func NewWriter(w io.Writer) *Writer { return &Writer{raw: w} }
 
-// Raw is the stream behind a Writer, for colours and the cursor: what else goes there must be [Printable].
+// Raw is the stream behind a Writer, for colours and the cursor. Whatever else is written to it must be [Printable].
 func Raw(w io.Writer) io.Writer {
 	if c, ok := w.(*Writer); ok {
 		return c.raw

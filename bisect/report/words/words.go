@@ -1,8 +1,9 @@
 // Package words writes numbers, names and plurals the way kbisect shows them everywhere: a number first, with
 // four digits and the unit in which it is read best, a ratio as a change in percent with its interval.
 //
-// It knows no document and no page; both use it, so that a value reads the same in text, Markdown, HTML and in
-// the sentences that a JSON document holds.
+// [Printable] and [Writer] keep what strangers wrote from driving a terminal. The package must know no document and no
+// page; both use it, so that a value reads the same in text, Markdown, HTML and in the sentences of a JSON document.
+// Numbers that are not known (NaN, infinite) are written as "-".
 package words
 
 import (
@@ -19,7 +20,7 @@ import (
 // Short is a commit id as people read it.
 func Short(id string) string { return bisect.ShortID(id) }
 
-// Cut shortens a text to n characters.
+// Cut shortens a text to at most n characters, the last of which then is an ellipsis.
 func Cut(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
@@ -27,7 +28,8 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Wrapped is a text in lines of at most so many characters, at most so many of them; 0 or less is any number.
+// Wrapped is a text in lines of at most width characters, at most `most` of them, the last one cut; 0 or less is no
+// limit. It breaks at spaces, or inside a word that is longer than a line.
 func Wrapped(text string, width, most int) (out []string) {
 	if width <= 0 {
 		return []string{text}
@@ -44,7 +46,7 @@ func Wrapped(text string, width, most int) (out []string) {
 	return append(out, Cut(text, width))
 }
 
-// Lines is a text of several lines, each printable, without empty ones; tabs stay.
+// Lines makes each line of a text printable and drops the empty ones; tabs stay.
 func Lines(s string) string {
 	var out []string
 	for _, line := range strings.Split(s, "\n") {
@@ -64,7 +66,7 @@ func Tabbed(s string) string {
 	return strings.Join(parts, "\t")
 }
 
-// Count is a number with its noun.
+// Count is a number with its noun, which is given in the singular and must be regular (except "series").
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -86,7 +88,7 @@ func Listed(all []string, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// Seconds is a duration.
+// Seconds is a measured duration: 2.31 s, or 3m20s.
 func Seconds(s float64) string {
 	if s >= 59.995 { // which would read 60.00 s
 		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
@@ -106,7 +108,7 @@ func Limit(s float64) string {
 	return fmt.Sprintf("%.4g s", s)
 }
 
-// Brief is a duration of which the order matters, such as 32.1 ms.
+// Brief is a duration of which only the magnitude matters, such as 32.1 ms.
 func Brief(s float64) string {
 	if s >= 60 {
 		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
@@ -115,7 +117,7 @@ func Brief(s float64) string {
 	return fmt.Sprintf("%.3g %s", s*scale, unit)
 }
 
-// Percent is a fraction without a sign: a share, a spread, a bound.
+// Percent is a fraction without a sign, in percent: a share, a spread, a bound.
 func Percent(f float64) string {
 	switch {
 	case !known(f):
@@ -126,10 +128,10 @@ func Percent(f float64) string {
 	return fmt.Sprintf("%.2g %%", 100*f)
 }
 
-// Confidence is a probability in percent. Nothing that rests on trials is shown as 100 %.
+// Confidence is a probability in percent. It never reads 100 %, since it rests on trials.
 func Confidence(p float64) string { return fmt.Sprintf("%.4g %%", min(100*p, 99.99)) }
 
-// Odds are those of a logarithm, at most a million to one.
+// Odds are those of a log-likelihood ratio (natural logarithm), cut off at a million to one.
 func Odds(log float64) string {
 	const most = 1e6
 	odds := math.Min(math.Exp(math.Abs(log)), most)
@@ -155,12 +157,12 @@ func Interval(ratio, low, high, confidence float64) string {
 	return fmt.Sprintf("%s (%.4g %% CI %s)", Change(ratio), 100*confidence, Between(ratio, low, high))
 }
 
-// Between are the bounds of a ratio, written as the ratio itself would be.
+// Between are the bounds of a ratio, in the form that the ratio itself has.
 func Between(ratio, low, high float64) string {
 	return fmt.Sprintf("%s to %s%s", change(low, ratio), change(high, ratio), unitOf(ratio))
 }
 
-// change is a ratio in the form that the leading one has, so that a value and its bounds compare.
+// change is a ratio in the form that `leading` has, so that a value and its bounds can be compared at a glance.
 func change(ratio, leading float64) string {
 	switch percent := 100 * (ratio - 1); {
 	case leading >= 2 && ratio >= 999.5: // not as 1e+03
@@ -221,7 +223,8 @@ func Unit(unit string) string {
 	return " " + unit
 }
 
-// Prefixed chooses the unit in which a value is read best, and the factor that leads to it.
+// Prefixed chooses the unit in which a value is read best, and the factor that converts to it. Only seconds, bytes,
+// hertz and rates ("/s") get prefixes; other units stay as programs send them.
 func Prefixed(v float64, unit string) (scale float64, name string) {
 	type prefix struct {
 		least, scale float64
@@ -276,8 +279,8 @@ func P(p float64) string {
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Shell writes words as a POSIX shell reads them. bash takes a word with an equals sign for an assignment, in which it
-// expands a "~" behind "=" and ":".
+// Shell writes words so that a POSIX shell reads them back as they are. bash takes a word with an equals sign for an
+// assignment, in which it expands a "~" behind "=" and ":", so these are quoted too.
 func Shell(argv []string) string {
 	var out []string
 	for _, word := range argv {

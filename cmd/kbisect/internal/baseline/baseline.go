@@ -1,6 +1,8 @@
-// Package baseline keeps commits that were measured and found good: it records them in the
-// store ([Record]), exports and imports them as files that are not trusted, and chooses
-// among them. A baseline of another machine is a hint, never a verdict.
+// Package baseline keeps commits that were measured and found good. A [Baseline] is recorded in the store
+// ([Record]), can be exported and imported as a file ([Read], [Import]), and is chosen by id or revision
+// ([Choose]). Later searches start from recorded commits. Files come from anywhere and are not trusted: everything
+// in them is checked. A baseline of another machine is a hint, never a verdict, so that this package must not
+// compare its numbers with those of this machine.
 package baseline
 
 import (
@@ -30,13 +32,14 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// Schema names the document of a baseline and its version.
+// Schema names the document of a baseline and its version. A file with another schema is refused.
 const Schema = "kbisect.baseline/1"
 
-// Baseline is a commit that was good, with what its launches measured and on which machine.
+// Baseline is a commit that was good, with what its launches measured and on which machine. It is stored and
+// exported as JSON; its fields are part of that format.
 type Baseline struct {
 	Schema   string          `json:"schema"`
-	Session  string          `json:"session"` // that keeps it
+	Session  string          `json:"session"` // id of the session that keeps it; an import gets a new one
 	Commit   string          `json:"commit"`
 	Subject  string          `json:"subject"`
 	Recorded time.Time       `json:"recorded"`
@@ -48,25 +51,27 @@ type Baseline struct {
 	Version  string          `json:"kbisect"`
 }
 
-// Level is one metric, or one case of it: a value for every launch that counts, the median of its samples.
+// Level is one metric, or one case of it, with one value for every launch that counts: the median of its samples.
 type Level struct {
 	Metric string    `json:"metric"`
 	Case   string    `json:"case"` // "": the metric has no cases, or all together
 	Unit   string    `json:"unit"`
 	Higher bool      `json:"higher_is_better"`
 	Median float64   `json:"median"`
-	Values []float64 `json:"launches"` // in the order of the launches
+	Values []float64 `json:"launches"` // in Unit, in the order of the launches
 }
 
-// measuredBy says how a baseline was built and run; only equal fingerprints compare.
+// measuredBy says how a baseline was built and run. Only baselines with equal fingerprints compare; the commands
+// are there for people.
 type measuredBy struct {
 	Fingerprint string `json:"fingerprint"` // SHA-256 of commands, limits, paths and metrics
 	Build       string `json:"build"`
 	Run         string `json:"run"`
 }
 
-// baselineOf makes a baseline of a measurement: every number that launches sent, the time of the whole run, and the
-// phases but for the build. Launches whose times do not count are left out of the levels.
+// baselineOf makes a baseline of a measurement. Its levels are every number that the launches sent, the wall time,
+// and the phases except the build. Launches whose times do not count (disturbed, or with cold caches) are left out
+// of the levels, but counted in Launches.
 func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
 	b := Baseline{
 		Schema: Schema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
@@ -87,7 +92,8 @@ func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, 
 	return b
 }
 
-// phasesOf lists the phases of all launches except the build, in order of first appearance.
+// phasesOf lists the phases of all launches in order of first appearance. The build is left out: it is not part
+// of a launch.
 func phasesOf(all []bisect.Outcome) (out []string) {
 	for _, o := range all {
 		for _, p := range o.Phases {
@@ -99,10 +105,11 @@ func phasesOf(all []bisect.Outcome) (out []string) {
 	return out
 }
 
-// levelOf collects the values of one number. The outcomes hold no other number.
+// levelOf collects the values of one number. The outcomes must hold no other number, see [session.ByNumber]. A
+// number whose better direction is unknown is kept as lower is better.
 func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	m := p.Metric(n.Metric)
-	better, _ := m.Direction(all...) // a baseline keeps numbers of which nothing says which are better, too
+	better, _ := m.Direction(all...)
 	l := Level{Metric: n.Metric, Case: n.One, Higher: better == metric.Higher}
 	for _, o := range all {
 		if v, ok := m.Value(o, ""); ok {
@@ -113,18 +120,21 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	return l
 }
 
-// measuredByOf is the fingerprint of a policy, with its commands for people to read.
+// measuredByOf is the fingerprint of what a policy measures, with its commands for people to read.
 func measuredByOf(p *policy.Policy) measuredBy {
 	return measuredBy{Fingerprint(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
 }
 
-// The largest file that is read as a baseline, and what one may hold.
+// Bounds of an imported file, in bytes and in levels: far above what kbisect writes, and small enough that a
+// hostile file cannot exhaust the memory.
 const (
 	maxSize   = 8 << 20
 	maxLevels = 10_000
 )
 
-// Read reads an exported baseline and checks all of it: a file may be edited, cut off, or come from elsewhere.
+// Read reads an exported baseline and checks all of it: a file may have been edited, cut off, or made by someone
+// else. Unknown fields and data after the end are errors, too. Errors say what is wrong with the file in its own
+// terms.
 func Read(r io.Reader) (b Baseline, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
@@ -147,7 +157,7 @@ func Read(r io.Reader) (b Baseline, err error) {
 	return b, nil
 }
 
-// plainJSON describes an error of encoding/json without the Go types of this program.
+// plainJSON describes an error of encoding/json without the names of this program's Go types.
 func plainJSON(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -161,7 +171,8 @@ func plainJSON(err error) error {
 	return err
 }
 
-// check finds values that this program would never write.
+// check refuses values that this program would never write. A date up to a day ahead is allowed, since clocks
+// differ.
 func (b Baseline) check() error {
 	switch {
 	case b.Schema != Schema:
@@ -185,7 +196,8 @@ func (b Baseline) check() error {
 	return b.Machine.Check()
 }
 
-// check finds values that no level of so many launches has.
+// check refuses values that no level of so many launches has. The median has to follow from the values, so that an
+// edited one is noticed.
 func (l Level) check(launches int) error {
 	switch {
 	case l.Metric == "":
@@ -202,7 +214,8 @@ func (l Level) check(launches int) error {
 	return nil
 }
 
-// Median is the median that a list shows: of the first metric that the program sent, else of the wall time.
+// Median is the number that a list shows: that of the first metric the program sent, or of the wall time; "-"
+// without any.
 func (b Baseline) Median() string {
 	if len(b.Levels) == 0 {
 		return "-"
@@ -211,7 +224,7 @@ func (b Baseline) Median() string {
 	return words.Printable(l.Name() + " " + l.Quantity(l.Median))
 }
 
-// Quantity is a value with a unit of a readable scale.
+// Quantity is a value, given in Unit, with a unit of a readable scale.
 func (l Level) Quantity(v float64) string {
 	return words.Printable(words.Quantity(v, l.Unit))
 }
@@ -221,7 +234,8 @@ func (l Level) Name() string {
 	return bisect.Effect{Metric: l.Metric, Case: l.Case}.Name()
 }
 
-// Print writes a baseline for people, with the reasons why it is only a hint on this machine.
+// Print writes a baseline for people. hints are the reasons why it is only a hint on this machine; see
+// [Kept.Hints].
 func (b Baseline) Print(w io.Writer, hints []string) error {
 	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), words.Printable(b.Subject))
 	if b.Note != "" {
@@ -244,13 +258,14 @@ func (b Baseline) Print(w io.Writer, hints []string) error {
 	return t.Flush()
 }
 
-// Fingerprint is the SHA-256 of a text in hexadecimal.
+// Fingerprint is the SHA-256 of a text, as 64 hexadecimal digits.
 func Fingerprint(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// usesPython reports whether a project builds or runs Python: the versions of its packages are then part of the machine.
+// usesPython reports whether a project builds with or runs Python, so that the versions of Python and torch are
+// part of the description of the machine. Finding them out starts Python, which takes seconds.
 func usesPython(p *policy.Policy) bool {
 	python := func(argv []string) bool {
 		return slices.ContainsFunc(argv, func(a string) bool {

@@ -18,8 +18,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Import keeps a baseline that was read from a file. Where this machine has the device that it was measured on, its
-// commit counts as good from then on.
+// Import keeps a baseline that was read from a file; the same one again is not an error and changes nothing. If
+// this machine has the device that it was measured on, its commit counts as good from then on. The session that
+// keeps it has no launches.
 func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo, b Baseline) error {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
 	if err != nil {
@@ -60,8 +61,8 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 	return nil
 }
 
-// GoodElsewhere is a hint for a user who names no good end: the newest imported baseline of an ancestor of bad, ""
-// where there is none.
+// GoodElsewhere is a hint line for a user who names no good end: the newest imported baseline of an ancestor of
+// bad. It is "" if there is none or the store cannot be read, as a hint is not worth an error.
 func GoodElsewhere(ctx context.Context, repo *source.Repo, bad string) string {
 	st, err := session.StoreOf(repo)
 	if st == nil || err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Kept is a baseline of the store.
+// Kept is a baseline in the store of this repository.
 type Kept struct {
 	Baseline
 	Imported bool // from a file, not recorded in this repository
 }
 
-// List reads the baselines of the store, the newest first.
+// List reads the baselines of the store, the newest first. Interrupted and refused recordings are not among them.
 func List(st *store.Store) (out []Kept, err error) {
 	all, err := st.Sessions(0)
 	if err != nil {
@@ -40,7 +40,8 @@ func List(st *store.Store) (out []Kept, err error) {
 	return out, nil
 }
 
-// Choose finds a baseline by its id, or the newest of a revision; "" is the newest of all, of which there must be one.
+// Choose finds a baseline by the beginning of its id, or the newest of a revision; "" is the newest of all. all
+// must not be empty and is in the order of [List]. A name that fits nothing is a usage error.
 func Choose(ctx context.Context, all []Kept, repo *source.Repo, name string) (Kept, error) {
 	if name == "" {
 		return all[0], nil
@@ -66,8 +67,8 @@ func Choose(ctx context.Context, all []Kept, repo *source.Repo, name string) (Ke
 	return Kept{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, wording.Short(id))
 }
 
-// Hints are the reasons why a baseline is only a hint on this machine. One that comes from a file and names no device
-// may come from any machine.
+// Hints are the reasons why a baseline is only a hint on this machine; none if it is more than that. One that comes
+// from a file and names no device may come from any machine.
 func (b Kept) Hints(here *machine.Machine) (out []string) {
 	m := b.Machine
 	switch elsewhere := m.Elsewhere(here); {

@@ -16,14 +16,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Kind is the kind of session that a baseline is kept as: its finding is the document, its launches are
-// the evidence. An imported one has no launches.
+// Kind is the kind of the session that keeps a baseline. The session's finding is the Baseline and its launches are
+// the evidence; an imported one has no launches.
 const Kind = "baseline"
 
-// ImportedStatus is the status of the session of a baseline that came from a file.
+// ImportedStatus is the status of a session that keeps an imported baseline.
 const ImportedStatus = "imported"
 
-// Record launches a revision and, if every launch ends well, keeps it as a baseline with a note.
+// Record launches a revision and, if every launch ends well, keeps it as a baseline with a note. words are the
+// arguments: at most one revision. At least two launches are made.
 func Record(ctx context.Context, e session.Env, words []string, note string) error {
 	record := func(ctx context.Context, t *session.Session, q *policy.Request, rev string) error {
 		return record(ctx, t, q, rev, note)
@@ -31,7 +32,8 @@ func Record(ctx context.Context, e session.Env, words []string, note string) err
 	return session.LaunchOne(ctx, e, words, Kind, 2, "two are needed to call it good", "a command follows --", record)
 }
 
-// record launches the revision of a session and keeps it if it is good.
+// record launches the revision of an open session and keeps it if it is good. The machine is described before the
+// launches, so that starting compilers and Python cannot disturb them.
 func record(ctx context.Context, t *session.Session, q *policy.Request, rev, note string) error {
 	on := machine.Describe(ctx, t.Devices.Watches, usesPython(t.Policy))
 	n := q.Launches
@@ -59,8 +61,9 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	return keep(t, b)
 }
 
-// refusal says why a revision is not recorded, "" when it is, or when the machine or the user stopped it. A baseline is
-// what later commits are held against: it is refused rather than recorded with a gap.
+// refusal says why a revision is not recorded; "" if it is, and also if the machine or the user stopped the
+// launches, which has a message of its own. Later commits are compared with a baseline, so it is refused rather
+// than recorded with a gap.
 func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 	var s compare.Side
 	for _, o := range all {
@@ -79,7 +82,7 @@ func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
 	return ""
 }
 
-// keep stores a baseline, and its commit among the good ones from which later searches start.
+// keep stores a baseline and adds its commit to the good ones from which later searches start.
 func keep(t *session.Session, b Baseline) error {
 	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
 	if err := t.Store.RecordGood(good); err != nil {

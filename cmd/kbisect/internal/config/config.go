@@ -1,7 +1,15 @@
-// Package config reads kbisect.toml and kbisect-accepted.toml: schema, units,
-// defaults and errors that name file, line and key. A [Config] is plain data; what it
-// means for a run is decided elsewhere. The package reads no repository and no flags
-// of the command line.
+// Package config reads kbisect.toml and kbisect-accepted.toml: schema, units, defaults, and errors that name file,
+// line and key. [Load] gives a [Config], which is plain data; what it means for a run is decided in package policy.
+// Reading collects every mistake ([Error]) and does not stop at the first.
+//
+//	parse            decodes a document and finds the line of each key        document.go
+//	reader           reads typed values, and notes what is wrong              read.go, error.go
+//	readConfig       the tables of kbisect.toml, by their schema              schema.go, flags.go, task.go, executor.go
+//	ParseDuration    durations, limits and shares as people write them        units.go
+//
+// A new key needs a line in schema, a field, and a line in the function that reads its table. The package must not
+// read the repository or the command line, and must not depend on what is installed: a file is valid or not
+// everywhere alike.
 package config
 
 import (
@@ -23,12 +31,12 @@ import (
 // FileName is the file that kbisect looks for in the user's work tree.
 const FileName = "kbisect.toml"
 
-// Config is a kbisect.toml after checking. What the file leaves out has its
-// zero value; [Config.WithDefaults] fills that in.
+// Config is a kbisect.toml after checking. What the file leaves out has its zero value; [Config.WithDefaults] fills
+// that in.
 type Config struct {
-	Path       string // the file, as it was named
-	Kind       string // one of kinds
-	Paths      []string
+	Path       string   // the file, as it was named
+	Kind       string   // one of kernels.KindNames
+	Paths      []string // what build and run read, from the top of the repository; nil: everything
 	Task       TaskConfig
 	Build      BuildConfig
 	Run        RunConfig
@@ -48,28 +56,28 @@ type BuildConfig struct {
 	Limit       time.Duration
 	Memory      int64    // bytes that its processes may hold together; 0: not limited
 	Jobs        int      // builds at a time; 0: what the machine can take
-	Outputs     []string // relative to the export; kept in the build cache
+	Outputs     []string // patterns relative to the export, kept in the build cache; none: builds are not kept
 	Incremental *bool    // nil: left to the kind
 	Sources     []string // kind nvcc: what to compile, instead of a command
-	Options     []string // kind nvcc: of the compiler
+	Options     []string // kind nvcc: options of the compiler
 }
 
 // RunConfig is the table [run].
 type RunConfig struct {
 	Command   []string
 	Limit     time.Duration            // of a whole trial without the build
-	Limits    map[string]kernels.Limit // by phase
+	Limits    map[string]kernels.Limit // by name of the phase; nil if there are none
 	Memory    int64                    // bytes that the processes of a launch may hold together; 0: not limited
-	Files     []string                 // from the configuration's folder, put into every candidate
+	Files     []string                 // put into every candidate, relative to the configuration's folder
 	Keep      []string                 // ignored and untracked paths of the work tree that every candidate gets
-	Caches    pipeline.Caches          // that judged trials find; "": auto
-	Probe     trial.Probe              // whether Python is asked for its phases; "": auto
-	Workspace string                   // auto, disk: whether candidates that nothing is built of may lie in memory
+	Caches    pipeline.Caches          // how judged trials find caches; "": auto
+	Probe     trial.Probe              // whether Python reports its phases through a probe; "": auto
+	Workspace string                   // auto or disk: whether candidates without a build may lie in memory
 	Sandbox   bool                     // builds and launches run in a sandbox
-	Network   bool                     // which has the network
-	NoLearn   bool                     // learn = false: what builds and launches open does not narrow a search
-	GPUs      string                   // devices that a search uses at a time: a number, all, or indices and UUIDs with commas; "": one trial at a time has all of [device]
-	NoAhead   bool                     // ahead = false: nothing is launched, and no interpreter started, before its turn
+	Network   bool                     // the sandbox has the network
+	NoLearn   bool                     // learn = false: the files that launches open do not narrow a search
+	GPUs      string                   // devices used side by side, see CheckSpread; "": one trial has all
+	NoAhead   bool                     // ahead = false: nothing is launched, nor an interpreter started, ahead
 }
 
 // Metric is what "slow" is about: one table [metric] or [[metrics]].
@@ -86,26 +94,26 @@ type Metric struct {
 // judgeConfig is the table [judge].
 type judgeConfig struct {
 	Effect float64 // smallest change worth finding, as a share: 0.03 is 3 %
-	Error  float64 // chance that the final answer is wrong
+	Error  float64 // chance that the final answer is wrong, 0 to 0.5
 }
 
-// Flag is one [[flag]]: a switch of the project with its values, and how a value reaches the program. Exactly one of
-// the ways is given.
+// Flag is one [[flag]]: a switch of the project with its values, and how a value reaches the program. Exactly one
+// of Env, Define, Arg and Option is given.
 type Flag struct {
 	flags.Flag
 	Env    string // environment variable of the run and the build
 	Define string // preprocessor macro of the build
 	Arg    string // argument of the run, with {value}, or without it for a switch: see On
-	Option string // argument of the build, the same
+	Option string // argument of the build, likewise
 }
 
 // Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.
 type Hypothesis struct {
 	Name  string
-	Claim []string // "flag=value"
+	Claim []string // "flag=value", one value for each of some flags
 }
 
-// Defaults of [Config.WithDefaults], for programs that use no file at all.
+// The defaults of [Config.WithDefaults], which also hold where there is no file.
 const (
 	defaultRunLimit   = 180 * time.Second
 	DefaultBuildLimit = 10 * time.Minute
@@ -113,12 +121,9 @@ const (
 	DefaultError      = 0.01
 )
 
-// WithDefaults returns a copy in which everything that the file may leave out
-// is set: kind command, run limit 180 s, build limit 10 min, effect
-// 3 %, error 0.01, gpus auto; a metric named time, read from the protocol, in
-// us (s where the wall or a phase is its source; what the kernel counts is named
-// as its source is); the bad value of a flag is its last. No metric is made up: without one a
-// program is judged by the samples it sends, or else by the wall.
+// WithDefaults returns a copy in which everything that the file may leave out is set: kind command, run limit 180
+// s, build limit 10 min, effect 3 %, error 0.01, gpus auto, and a flag's bad value its last. No metric is made up:
+// without one a program is judged by the samples it sends, or else by the wall time. See [Metric.WithDefaults].
 func (c *Config) WithDefaults() *Config {
 	out := *c
 	setDefault(&out.Kind, kernels.KindCommand)
@@ -142,7 +147,8 @@ func (c *Config) WithDefaults() *Config {
 	return &out
 }
 
-// WithDefaults returns the metric with name, source and unit set.
+// WithDefaults returns the metric with name, source and unit set: time, read from the protocol, in us; s if the
+// wall or a phase is its source. A metric that the kernel counts is named after its source.
 func (m Metric) WithDefaults() Metric {
 	if slices.Contains(metrics.SourceNames(true), m.From) {
 		setDefault(&m.Name, m.From)
@@ -160,7 +166,7 @@ func (m Metric) WithDefaults() Metric {
 	return m
 }
 
-// setDefault sets what has its zero value.
+// setDefault sets a variable that has its zero value.
 func setDefault[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {
@@ -168,8 +174,8 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// Load reads and checks the file at path. A file that breaks a rule gives an *Error; one that does not exist an error
-// that wraps fs.ErrNotExist. A file that another user could have written is refused: it names commands that are run.
+// Load reads and checks the file at path. Mistakes in it are an *Error; a missing file is an error that wraps
+// fs.ErrNotExist. A file that another user could have written is refused: it names commands that are run.
 func Load(path string) (*Config, error) {
 	full, err := filepath.Abs(path)
 	if err == nil {
@@ -185,7 +191,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, []byte(f.Text))
 }
 
-// Parse checks data as the file name, and collects every mistake. Its error is an *Error.
+// Parse checks data as the file name and collects every mistake. Its error is an *Error.
 func Parse(name string, data []byte) (*Config, error) {
 	t, err := parse(name, data, schema(), ": not a kbisect configuration")
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// maxSize bounds a configuration file, in bytes.
+// maxSize bounds a configuration file, in bytes: files come with repositories, which may be hostile.
 const maxSize = 256 << 10
 
-// maxNesting is how deep a document may nest. Decoding takes time that grows as
-// the square of the depth.
+// maxNesting is how deep a document may nest. The time for decoding grows as the square of the depth.
 const maxNesting = 64
 
-// parse decodes a document into its root table. The error is an *Error.
-// sizeHint is appended to the complaint about a file beyond maxSize.
+// parse decodes a document into its root table and checks the root's keys. sizeHint is appended to the complaint
+// about a file beyond maxSize. The error is an *Error. The nesting is checked before the library decodes.
 func parse(file string, doc []byte, schema map[string][]string, sizeHint string) (table, error) {
 	if len(doc) > maxSize {
 		return table{}, problemAt(file, 1, fmt.Sprintf("larger than %d KiB%s", maxSize>>10, sizeHint))
@@ -39,7 +38,7 @@ func parse(file string, doc []byte, schema map[string][]string, sizeHint string)
 	return t, nil
 }
 
-// syntaxError converts the error of the library, which stops at the first.
+// syntaxError converts an error of the library, which stops at the first mistake.
 func syntaxError(file string, err error) error {
 	text := strings.TrimPrefix(err.Error(), "toml: ")
 	var at *toml.DecodeError
@@ -53,19 +52,18 @@ func syntaxError(file string, err error) error {
 	return problemAt(file, max(line, 1), text)
 }
 
-// lineIndex maps the path of a key to the line on which it was first seen. An
-// element of an array, or of an array of tables, has [indexOf] as its path
-// element. The library decodes without positions, so its parser runs once more
-// for them.
+// lineIndex maps the path of a key to the line, from 1, on which it was first seen. An element of an array, or of
+// an array of tables, has [indexOf] as its path element. The library decodes without positions, so that its parser
+// runs once more for them.
 type lineIndex map[string]int
 
 // indexOf is the path element of the i-th element, from 0, of an array.
 func indexOf(i int) string { return "#" + strconv.Itoa(i) }
 
-// pathKey is a path as the key of a map. Keys of TOML may hold dots, but no zero byte.
+// pathKey is a path as the key of a map. Keys in TOML may contain dots, but no zero byte.
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// of returns the line of path, or of the nearest enclosing key that has one.
+// of returns the line of a path, or of the nearest enclosing key that has one; 1 if none has.
 func (x lineIndex) of(path ...string) int {
 	for n := len(path); n > 0; n-- {
 		if line, ok := x[pathKey(path[:n])]; ok {
@@ -75,24 +73,23 @@ func (x lineIndex) of(path ...string) int {
 	return 1
 }
 
-// set keeps the line on which a path was seen first.
+// set keeps the line on which a path is seen first.
 func (x lineIndex) set(path []string, line int) {
 	if k := pathKey(path); x[k] == 0 && line > 0 {
 		x[k] = line
 	}
 }
 
-// lineFinder walks the expressions of a document.
+// lineFinder walks the expressions of a document and fills the index.
 type lineFinder struct {
 	index    lineIndex
-	newlines []int          // their offsets
+	newlines []int          // byte offsets, ascending
 	tables   map[string]int // how many [[tables]] each path has so far
-	tooDeep  int            // the first line that nests deeper than maxNesting
+	tooDeep  int            // the first line that nests deeper than maxNesting; 0: none
 }
 
-// findLines indexes a document as far as it can be parsed; decoding reports the
-// syntax error that ended it. tooDeep is the first line that nests deeper than
-// maxNesting, or 0.
+// findLines indexes a document as far as it can be parsed; a syntax error that ends it is reported by the decoder.
+// tooDeep is the first line that nests deeper than maxNesting, or 0.
 func findLines(doc []byte) (index lineIndex, tooDeep int) {
 	f := &lineFinder{index: lineIndex{}, tables: map[string]int{}}
 	for i, c := range doc {
@@ -114,8 +111,7 @@ func findLines(doc []byte) (index lineIndex, tooDeep int) {
 	return f.index, f.tooDeep
 }
 
-// line is the line of a node, or 0 where the parser does not tell: arrays have
-// no position of their own.
+// line is the line of a node, or 0 if the parser does not tell: arrays have no position of their own.
 func (f *lineFinder) line(n *unstable.Node) int {
 	if n.Raw.Length == 0 {
 		return 0

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxShown bounds how many problems of one file are shown at once.
+// maxShown bounds how many mistakes of one file are shown at once.
 const maxShown = 10
 
-// Error is everything that is wrong with one configuration file, in the order
-// of its lines. Its text is one line a problem, as "file:line: key: why".
+// Error is everything that is wrong with one configuration file, in the order of its lines. Its text has one line
+// for each mistake, "file:line: key: why", and a hint.
 type Error struct {
 	File     string
 	problems []problem
@@ -20,7 +20,7 @@ type Error struct {
 // problem is one broken rule.
 type problem struct {
 	line int    // from 1
-	key  string // as "build.limit"; "" where the file itself is wrong
+	key  string // such as "build.limit"; "" if the file itself is wrong
 	text string
 }
 
@@ -50,12 +50,12 @@ func (e *Error) Hint() string {
 	return "kbisect help config shows every key"
 }
 
-// problemAt is an error of the file itself, on a line.
+// problemAt is an *Error about the file itself, on a line.
 func problemAt(file string, line int, text string) error {
 	return &Error{File: file, problems: []problem{{line: line, text: text}}}
 }
 
-// err returns what was collected, or nil.
+// err returns the mistakes so far as an *Error, or nil.
 func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil

@@ -9,26 +9,28 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// Executors lists where trials can be made.
+// Executors lists the kinds of executors that a user may name.
 func Executors() []string {
 	return []string{executor.Local, executor.Slurm, executor.Kubernetes, executor.Command}
 }
 
-// readExecutor reads [executor].
+// readExecutor reads [executor]. It checks what can be checked without asking the scheduler: that keys belong to
+// the kind, that a shared folder is mounted, that the commands take what they need. The scheduler itself is tried
+// by kbisect doctor.
 func readExecutor(t table) executor.Settings {
 	s := executor.Settings{
 		Kind: t.choice("kind", Executors()), Jobs: jobs(t, "jobs", ""), Shared: t.str("shared"),
 		Partition: t.str("partition"), Account: t.str("account"), QOS: t.str("qos"), Gres: t.str("gres"), Constraint: t.str("constraint"), Container: t.str("container"),
-		Time: t.duration("time"), Options: t.strs("options", `an array of options of sbatch, as ["--exclusive"]`),
-		Build: t.strs("build", `an array of options of sbatch, as ["--cpus-per-task=16"]`), BuildResources: words(t.table("build_resources")),
+		Time: t.duration("time"), Options: t.strs("options", `an array of options of sbatch, such as ["--exclusive"]`),
+		Build: t.strs("build", `an array of options of sbatch, such as ["--cpus-per-task=16"]`), BuildResources: words(t.table("build_resources")),
 		Stream:  t.choice("transport", []string{"shared", "stream"}) == "stream",
 		Context: t.str("context"), Namespace: t.str("namespace"), Image: t.str("image"), ServiceAccount: t.str("service_account"), Queue: t.str("queue"), PodTemplate: t.str("pod_template"),
 		Resources: words(t.table("resources")), NodeSelector: words(t.table("node_selector")),
-		Tolerations: t.strs("tolerations", `an array of key=value:effect, as ["nvidia.com/gpu:NoSchedule"]`), Volumes: t.strs("volumes", `an array of claim:path, as ["lab:/shared"]`),
+		Tolerations: t.strs("tolerations", `an array of key=value:effect, such as ["nvidia.com/gpu:NoSchedule"]`), Volumes: t.strs("volumes", `an array of claim:path, such as ["lab:/shared"]`),
 		Submit: t.command("submit"), State: t.command("state"), Cancel: t.command("cancel"),
 	}
 	if s.Shared != "" && !filepath.IsAbs(s.Shared) {
-		t.errorf("shared", "%q is relative; name the folder as every node sees it, as /shared/me", s.Shared)
+		t.errorf("shared", "%q is relative; name the folder as every node sees it, such as /shared/me", s.Shared)
 	}
 	if s.PodTemplate != "" && !filepath.IsAbs(s.PodTemplate) {
 		s.PodTemplate = filepath.Join(filepath.Dir(t.r.file), s.PodTemplate)
@@ -37,7 +39,7 @@ func readExecutor(t table) executor.Settings {
 	for i, v := range s.Volumes {
 		claim, path, _ := strings.Cut(v, ":")
 		if claim == "" || !filepath.IsAbs(path) {
-			t.r.add(t.at("volumes", indexOf(i)), "%q: expected the name of a claim and where the pod sees it, as lab:/shared", v)
+			t.r.add(t.at("volumes", indexOf(i)), "%q: expected the name of a claim and where the pod sees it, such as lab:/shared", v)
 		}
 		rel, err := filepath.Rel(path, s.Shared)
 		mounted = mounted || err == nil && filepath.IsLocal(rel)
@@ -84,7 +86,7 @@ func readExecutor(t table) executor.Settings {
 	return s
 }
 
-// words reads a table whose keys are the user's: amounts and labels, as numbers or strings.
+// words reads a table whose keys are the user's own: amounts and labels, given as strings, numbers or booleans.
 func words(t table) map[string]string {
 	var out map[string]string
 	if len(t.values) > 0 {

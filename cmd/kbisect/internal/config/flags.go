@@ -16,8 +16,8 @@ import (
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// isName reports whether s is made of letters, digits and marks, and of the marks
-// only those in first may begin it.
+// isName reports whether s is a name of at most 64 letters, digits and marks, where only the marks in first may
+// begin it.
 func isName(s, first, marks string) bool {
 	const longest = 64
 	for i, r := range s {
@@ -32,15 +32,15 @@ func isName(s, first, marks string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= longest
 }
 
-// isValue reports whether a text can be the value of a flag.
+// isValue reports whether a text can be the value of a flag. Commas separate flags in an assignment (a=1,b=2).
 func isValue(s string) bool {
 	const longest = 256
 	n := utf8.RuneCountInString(s)
 	return n > 0 && n <= longest && !strings.ContainsFunc(s, func(r rune) bool { return r == ',' || unicode.Is(unicode.C, r) })
 }
 
-// readFlags reads [[flag]]. Names are checked before conditions, because
-// a condition may name a flag that comes later.
+// readFlags reads [[flag]]. Names are checked before conditions, because a condition may name a flag that comes
+// later.
 func readFlags(t table) []Flag {
 	tables := t.tables("flag")
 	flags := make([]Flag, len(tables))
@@ -64,8 +64,8 @@ func readFlags(t table) []Flag {
 	return flags
 }
 
-// checkFlagSpace checks what shows only when all flags are there: a cycle of
-// conditions, or a value that no combination can have.
+// checkFlagSpace finds mistakes that show only in all flags together: a cycle of conditions, or a value that no
+// combination can have. It runs only if nothing else is wrong, or it would complain about the same mistakes again.
 func checkFlagSpace(t table, all []Flag) {
 	const most = 1000 // values; a search checks larger spaces itself
 	values := 0
@@ -85,18 +85,18 @@ func checkFlagSpace(t table, all []Flag) {
 	t.r.add(t.at("flag", indexOf(max(0, i))), "%v", err)
 }
 
-// readFlag reads one flag. Conditions are checked when all flags are known.
+// readFlag reads one flag. Its conditions are checked once all flags are known.
 func readFlag(t table) Flag {
 	ordered, _ := value[bool](t, "ordered", "true or false")
 	f := Flag{
 		Flag: flags.Flag{
 			Name:     t.str("name"),
-			Values:   t.strs("values", `an array of strings, as ["off", "on"]`),
+			Values:   t.strs("values", `an array of strings, such as ["off", "on"]`),
 			Bad:      t.str("bad"),
 			Ordered:  ordered,
-			Requires: t.strs("requires", `an array of conditions, as ["compile!=off"]`),
-			Excludes: t.strs("excludes", `an array of conditions, as ["graph=on"]`),
-			Parts:    t.strs("parts", `an array of settings, as ["autotune=on", "graphs=on"]`),
+			Requires: t.strs("requires", `an array of conditions, such as ["compile!=off"]`),
+			Excludes: t.strs("excludes", `an array of conditions, such as ["graph=on"]`),
+			Parts:    t.strs("parts", `an array of settings, such as ["autotune=on", "graphs=on"]`),
 		},
 		Env: t.str("env"), Define: t.str("define"), Arg: t.str("arg"), Option: t.str("option"),
 	}
@@ -108,7 +108,7 @@ func readFlag(t table) Flag {
 	return f
 }
 
-// checkValues checks the values of a flag: the safe base first, no two alike, and the bad one among the others.
+// checkValues checks the values of a flag: the safe one first, no two alike, and the bad one among the others.
 func checkValues(t table, f Flag) {
 	list, ok := t.values["values"].([]any)
 	if !ok || len(f.Values) != len(list) {
@@ -135,8 +135,8 @@ func checkValues(t table, f Flag) {
 	}
 }
 
-// checkCarrier checks that exactly one key says how a value reaches the program,
-// and that no two flags use the same way. seen holds the ways taken so far.
+// checkCarrier checks that exactly one key says how a value reaches the program, and that no two flags use the same
+// way. seen holds the ways taken so far, as key, zero byte, text.
 func checkCarrier(t table, f Flag, seen map[string]bool) {
 	var given []string
 	for _, key := range []string{"env", "define", "arg", "option"} {
@@ -168,13 +168,13 @@ func checkCarrier(t table, f Flag, seen map[string]bool) {
 	}
 }
 
-// isWordOff reports a word for off that the preprocessor does not know as false.
+// isWordOff reports a word that people use for off and that the preprocessor does not treat as false.
 func isWordOff(value string) bool {
 	return slices.Contains([]string{"off", "no", "false", "none", "disabled"}, strings.ToLower(value))
 }
 
-// On is the value at which an argument or option without {value} is passed, for a
-// switch: a flag of two values of which the other one means off. Else "".
+// On is the value at which an argument or option without {value} is passed, for a switch: a flag with two values of
+// which the other one means off. It is "" for every other flag.
 func (f Flag) On() string {
 	off := func(v string) bool { return v == "0" || v == kernels.Unset || isWordOff(v) }
 	if len(f.Values) != 2 || off(f.Values[0]) == off(f.Values[1]) {
@@ -183,7 +183,7 @@ func (f Flag) On() string {
 	return f.Values[slices.IndexFunc(f.Values, func(v string) bool { return !off(v) })]
 }
 
-// resolveCondition checks a condition against the flags.
+// resolveCondition reads a condition and checks that its flag and value exist. path is where mistakes are reported.
 func resolveCondition(t table, path []string, s string, all []Flag) (flags.Term, bool) {
 	c, ok := flags.ParseTerm(s)
 	if !ok {
@@ -197,7 +197,7 @@ func resolveCondition(t table, path []string, s string, all []Flag) (flags.Term,
 	return c, true
 }
 
-// Unknown says that there is no such flag or value of it; "" if there is.
+// Unknown says that there is no such flag, or no such value of it; "" if there is.
 func Unknown(c flags.Term, all []Flag) string {
 	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == c.Flag })
 	if i < 0 {
@@ -223,13 +223,13 @@ func checkConditions(t table, key string, flags []Flag, own Flag, list []string)
 	}
 }
 
-// readHypotheses reads [[hypothesis]], whose names have to tell them apart in a report.
+// readHypotheses reads [[hypothesis]]. Names must differ, since reports go by them.
 func readHypotheses(t table, flags []Flag) []Hypothesis {
 	var out []Hypothesis
 	seen := map[string]bool{}
 	for _, ht := range t.tables("hypothesis") {
 		ht.require("name", "claim")
-		h := Hypothesis{Name: ht.str("name"), Claim: ht.strs("claim", `an array of settings, as ["compile=max-autotune"]`)}
+		h := Hypothesis{Name: ht.str("name"), Claim: ht.strs("claim", `an array of settings, such as ["compile=max-autotune"]`)}
 		if h.Name != "" && seen[h.Name] {
 			ht.errorf("name", "duplicate hypothesis %q", h.Name)
 		}
@@ -240,10 +240,11 @@ func readHypotheses(t table, flags []Flag) []Hypothesis {
 	return out
 }
 
-// checkClaim checks that a claim names one value each of some flags. "flag!=value" would be a claim about many.
+// checkClaim checks that a claim names one value for each of some flags. "flag!=value" would be a claim about
+// several values.
 func checkClaim(t table, h Hypothesis, flags []Flag) {
 	if list, ok := t.values["claim"].([]any); ok && len(list) == 0 {
-		t.errorf("claim", `empty; name the suspected settings, as ["compile=max-autotune"]`)
+		t.errorf("claim", `empty; name the suspected settings, such as ["compile=max-autotune"]`)
 	}
 	claimed := map[string]bool{}
 	for i, s := range h.Claim {
@@ -260,8 +261,8 @@ func checkClaim(t table, h Hypothesis, flags []Flag) {
 	}
 }
 
-// FlagSpace is the space of the combinations of flags. A contradiction among their
-// conditions gives a *flags.Error.
+// FlagSpace is the space of all combinations of the flags. A contradiction among their conditions is a
+// *flags.Error.
 func FlagSpace(all []Flag) (*flags.Flags, error) {
 	var out []flags.Flag
 	for _, f := range all {

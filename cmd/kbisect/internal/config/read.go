@@ -14,46 +14,48 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// reader collects what is wrong with a document, instead of stopping at the first.
+// reader collects what is wrong with a document instead of stopping at the first mistake.
 type reader struct {
 	file     string
 	lines    lineIndex
-	schema   map[string][]string // the keys of every table; "" is the root
+	schema   map[string][]string // the keys that each table may have; "" is the root
 	problems []problem
 	warnings []string
 }
 
-// table reads the keys of one table of the document. The methods return the zero
-// value of a key that is missing or wrong; a table that is missing is empty.
+// table reads the keys of one table of the document. Its methods return the zero value for a key that is missing or
+// wrong, and note what is wrong with the reader, so that callers need no error handling. A missing table is empty.
 type table struct {
 	r      *reader
-	path   []string // with indices, for lines
+	path   []string // from the root, with indices (indexOf)
 	values map[string]any
 }
 
-// label is the path as a person writes it: without indices.
+// label is a path as a person writes it: with dots and without indices.
 func label(path []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(path), func(p string) bool { return strings.HasPrefix(p, "#") }), ".")
 }
 
-// add notes a mistake at a path, and reading goes on.
+// add notes a mistake at a path. Reading goes on.
 func (r *reader) add(path []string, format string, args ...any) {
 	r.problems = append(r.problems, problem{line: r.lines.of(path...), key: label(path), text: fmt.Sprintf(format, args...)})
 }
 
-// warn notes what is allowed but looks like a mistake.
+// warn notes something that is allowed but looks like a mistake.
 func (r *reader) warn(path []string, format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf("%s:%d: %s: ", r.file, r.lines.of(path...), label(path))+fmt.Sprintf(format, args...))
 }
 
-// at is the path of a key, or of an element, below the table.
+// at is the path of a key or an element below the table.
 func (t table) at(keys ...string) []string { return slices.Concat(t.path, keys) }
 
+// errorf notes a mistake at a key of the table.
 func (t table) errorf(key, format string, args ...any) { t.r.add(t.at(key), format, args...) }
 
+// has reports whether the key is there, whatever its type.
 func (t table) has(key string) bool { _, ok := t.values[key]; return ok }
 
-// require reports keys that are missing, on the line of the table.
+// require reports missing keys, on the line of the table.
 func (t table) require(keys ...string) {
 	for _, key := range keys {
 		if !t.has(key) {
@@ -62,11 +64,12 @@ func (t table) require(keys ...string) {
 	}
 }
 
+// wrongType notes that a key has a value of another type than want, which is in words.
 func (t table) wrongType(key, want string) {
 	t.errorf(key, "expected %s, got %s", want, typeName(t.values[key]))
 }
 
-// typeName is the type of a value in words of TOML.
+// typeName is the type of a value in TOML's words.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -92,7 +95,8 @@ func typeName(v any) string {
 	}
 }
 
-// allow reports every key that the schema does not list for a table of this name.
+// allow reports every key that the schema does not list for a table of this name, with the closest name or the
+// table where the key belongs.
 func (t table) allow(name string) {
 	allowed := t.r.schema[name]
 	for key := range t.values {
@@ -107,7 +111,7 @@ func (t table) allow(name string) {
 	}
 }
 
-// homesOf lists the tables that have this very key.
+// homesOf lists the tables that have exactly this key, as [name].
 func homesOf(key string, schema map[string][]string) []string {
 	var out []string
 	for table, keys := range schema {
@@ -119,8 +123,8 @@ func homesOf(key string, schema map[string][]string) []string {
 	return out
 }
 
-// value reads a key of type T; want names the type for a person. ok is false
-// where the key is missing or of another type.
+// value reads a key of type T; want names the type for people. ok is false if the key is missing or of another
+// type.
 func value[T any](t table, key, want string) (v T, ok bool) {
 	if !t.has(key) {
 		return v, false
@@ -131,7 +135,7 @@ func value[T any](t table, key, want string) (v T, ok bool) {
 	return v, ok
 }
 
-// optional is value for a key whose absence matters: nil where there is none.
+// optional is value for a key whose absence matters: nil if it is missing.
 func optional[T any](t table, key, want string) *T {
 	if v, ok := value[T](t, key, want); ok {
 		return &v
@@ -139,7 +143,7 @@ func optional[T any](t table, key, want string) *T {
 	return nil
 }
 
-// str reads a string, which must not be empty.
+// str reads a string. An empty one is a mistake: leaving the key out says that more clearly.
 func (t table) str(key string) string {
 	s, ok := value[string](t, key, "a string")
 	switch {
@@ -165,7 +169,7 @@ func (t table) choice(key string, choices []string) string {
 	return s
 }
 
-// number reads an integer or a float that is finite.
+// number reads a finite number, integer or float.
 func (t table) number(key, want string) (float64, bool) {
 	if n, ok := t.values[key].(int64); ok {
 		return float64(n), true
@@ -178,7 +182,7 @@ func (t table) number(key, want string) (float64, bool) {
 	return f, ok
 }
 
-// strs reads an array of strings; want says what they are.
+// strs reads an array of strings; want says in words what they are. Elements that are wrong are left out.
 func (t table) strs(key, want string) []string {
 	list, ok := value[[]any](t, key, want)
 	if !ok {
@@ -199,9 +203,9 @@ func (t table) strs(key, want string) []string {
 	return out
 }
 
-// command reads the words of a command.
+// command reads a command as a list of words. No shell splits it.
 func (t table) command(key string) []string {
-	const want = `an array of words, as ["make", "-j2"]; for a line of shell ["sh", "-c", "…"]`
+	const want = `an array of words, such as ["make", "-j2"]; for a line of shell ["sh", "-c", "…"]`
 	argv := t.strs(key, want)
 	if list, ok := t.values[key].([]any); ok && (len(list) == 0 || len(argv) == len(list) && argv[0] == "") {
 		t.errorf(key, "no command; expected %s", want)
@@ -209,9 +213,9 @@ func (t table) command(key string) []string {
 	return argv
 }
 
-// duration reads a positive duration.
+// duration reads a positive duration in quotes.
 func (t table) duration(key string) time.Duration {
-	s, ok := value[string](t, key, `a duration in quotes, as "90s", "2m" or "1h30m"`)
+	s, ok := value[string](t, key, `a duration in quotes, such as "90s", "2m" or "1h30m"`)
 	if !ok {
 		return 0
 	}
@@ -222,16 +226,16 @@ func (t table) duration(key string) time.Duration {
 	return d
 }
 
-// bytes reads an amount of memory.
+// bytes reads an amount of memory in quotes, in bytes.
 func (t table) bytes(key string) int64 {
-	const least = 1_000_000 // as 1M is read
-	s, ok := value[string](t, key, `an amount in quotes, as "8G" or "512M"`)
+	const least = 1_000_000 // 1M in humanize's units, which are decimal
+	s, ok := value[string](t, key, `an amount in quotes, such as "8G" or "512M"`)
 	if !ok {
 		return 0
 	}
 	n, err := humanize.ParseBytes(s)
 	if err != nil || n < least || n > math.MaxInt64 {
-		t.errorf(key, `invalid amount %q; expected at least 1M, as "8G" or "512M"`, s)
+		t.errorf(key, `invalid amount %q; expected at least 1M, such as "8G" or "512M"`, s)
 		return 0
 	}
 	return int64(n)
@@ -239,7 +243,7 @@ func (t table) bytes(key string) int64 {
 
 // paths reads an array of paths that must stay inside the repository.
 func (t table) paths(key, example string) []string {
-	list := t.strs(key, "an array of paths, as "+example)
+	list := t.strs(key, "an array of paths, such as "+example)
 	for i, p := range list {
 		if p == "" || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") {
 			t.r.add(t.at(key, indexOf(i)), "%q is not inside the repository; write paths relative to its top, without \"..\"", p)
@@ -260,9 +264,9 @@ func (t table) file(key string) string {
 	return path.Clean(filepath.ToSlash(s))
 }
 
-// table reads a table. One that the schema does not list has keys of its own choice.
+// table reads a table. One that the schema does not list may have any keys.
 func (t table) table(key string) table {
-	m, _ := value[map[string]any](t, key, "a table, as ["+label(t.at(key))+"]")
+	m, _ := value[map[string]any](t, key, "a table, written ["+label(t.at(key))+"]")
 	sub := table{t.r, t.at(key), m}
 	if t.r.schema[key] != nil {
 		sub.allow(key)

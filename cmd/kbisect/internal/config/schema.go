@@ -16,18 +16,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// metricSources lists where numbers can come from, the words of metric.from.
+// metricSources lists where numbers can come from: the values of metric.from.
 func metricSources() []string {
 	return slices.Concat([]string{"protocol", "wall"}, metrics.SourceNames(true), []string{"phase", "regex"}, metrics.SourceNames(false), []string{"popcorn", "static"})
 }
 
-// PhaseNames lists the standard phases of a trial, without the build.
+// PhaseNames lists the standard phases of a trial in their order, without the build.
 func PhaseNames() []string {
 	return []string{"load", "warmup", "capture", "check", "measure", "teardown"}
 }
 
-// schema lists the keys of every table but [run.limits], whose keys are the
-// phases of the program.
+// schema lists the keys of every table except [run.limits], whose keys are the phases of the program, and
+// [executor]'s tables of amounts and labels.
 func schema() map[string][]string {
 	metric := []string{"name", "unit", "better", "from", "pattern", "file", "case"}
 	return map[string][]string{
@@ -67,7 +67,7 @@ func readConfig(t table) *Config {
 	return c
 }
 
-// checkVersion refuses a file of a later version: what it means differently cannot be known.
+// checkVersion refuses a file of a later version, which may mean something else by the same keys.
 func checkVersion(t table) {
 	n, ok := value[int64](t, "version", "the integer 1")
 	if ok && n != 1 {
@@ -93,11 +93,11 @@ func readBuild(t table, kind string) BuildConfig {
 		Outputs:     t.paths("outputs", `["bench"]`),
 		Incremental: optional[bool](t, "incremental", "true or false"),
 		Sources:     t.paths("sources", `["bench.cu"]`),
-		Options:     t.strs("options", `an array of options of nvcc, as ["-O3", "-lineinfo"]`),
+		Options:     t.strs("options", `an array of options of nvcc, such as ["-O3", "-lineinfo"]`),
 	}
 }
 
-// jobs is how much is done at a time.
+// jobs reads how many builds or jobs run at a time; 0 if the file does not say. what is the plural noun.
 func jobs(t table, what, hint string) int {
 	n, ok := value[int64](t, "jobs", "a whole number of "+what+" at a time")
 	if ok && (n < 1 || n > 1024) {
@@ -106,7 +106,7 @@ func jobs(t table, what, hint string) int {
 	return int(n)
 }
 
-// auto reads one of a few words; "" is auto.
+// auto reads one of a few words, or auto, which is "".
 func auto(t table, key string, choices ...string) string {
 	if s := t.choice(key, append([]string{"auto"}, choices...)); s != "auto" {
 		return s
@@ -114,6 +114,7 @@ func auto(t table, key string, choices ...string) string {
 	return ""
 }
 
+// readRun reads [run].
 func readRun(t table) RunConfig {
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"), Memory: t.bytes("memory"),
@@ -133,15 +134,15 @@ func readRun(t table) RunConfig {
 	return c
 }
 
-// readLimits reads [run.limits], whose keys are the phases of the program. A name that is nearly a standard phase is
-// a warning: it would limit nothing.
+// readLimits reads [run.limits], whose keys are the phases of the program. A name that nearly is a standard phase
+// gives a warning, as it would limit nothing. Warnings are sorted because the order of a map is random.
 func readLimits(t table) map[string]kernels.Limit {
 	if len(t.values) == 0 {
 		return nil
 	}
 	out := make(map[string]kernels.Limit, len(t.values))
 	for name := range t.values {
-		s, ok := value[string](t, name, `a duration in quotes, as "60s", or a multiple of the baseline, as "4x"`)
+		s, ok := value[string](t, name, `a duration in quotes, such as "60s", or a multiple of the baseline, such as "4x"`)
 		switch {
 		case !ok:
 			continue
@@ -166,7 +167,7 @@ func readLimits(t table) map[string]kernels.Limit {
 	return out
 }
 
-// readMetrics reads the one [metric] or all [[metrics]]. A metric may stand there once for each case.
+// readMetrics reads the one [metric] or all [[metrics]]. The same metric may appear once for each case.
 func readMetrics(t table) []Metric {
 	if t.has("metric") && t.has("metrics") {
 		t.errorf("metrics", "both [metric] and [[metrics]]; write every metric as [[metrics]]")
@@ -188,7 +189,7 @@ func readMetrics(t table) []Metric {
 	return out
 }
 
-// readMetric reads one metric, and asks for what its source needs besides.
+// readMetric reads one metric and asks for what its source needs besides.
 func readMetric(t table) Metric {
 	m := Metric{
 		Name:    t.str("name"),
@@ -209,7 +210,7 @@ func readMetric(t table) Metric {
 	}
 	switch _, given := t.values["pattern"].(string); {
 	case m.From == "regex" && !t.has("pattern"):
-		t.errorf("from", `regex needs a pattern, as pattern = 'time (?P<value>[0-9.]+) (?P<unit>ms|us)'`)
+		t.errorf("from", `regex needs a pattern, such as pattern = 'time (?P<value>[0-9.]+) (?P<unit>ms|us)'`)
 	case given && m.From != "regex" && (m.From != "" || !t.has("from")):
 		t.errorf("pattern", `needs from = "regex"`)
 	case m.Pattern != "":
@@ -219,14 +220,14 @@ func readMetric(t table) Metric {
 	return m
 }
 
-// checkResultFile asks for the file of results where the source is one.
+// checkResultFile asks for the file of results if the source of the metric is a file, and refuses one otherwise.
 func checkResultFile(t table, m Metric) {
 	for _, s := range metrics.Sources() {
 		if s.Name != m.From || s.Counted {
 			continue
 		}
 		if !t.has("file") {
-			t.errorf("from", "%s needs the file that the run writes, as %s", s.Name, s.Example)
+			t.errorf("from", "%s needs the file that the run writes, such as %s", s.Name, s.Example)
 		}
 		return
 	}
@@ -235,7 +236,7 @@ func checkResultFile(t table, m Metric) {
 	}
 }
 
-// checkPattern checks the expression of a metric that is read from the output.
+// checkPattern checks the regular expression of a metric that is read from the output.
 func checkPattern(t table, pattern string) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -247,15 +248,16 @@ func checkPattern(t table, pattern string) {
 	}
 }
 
+// readJudge reads [judge]. Limits on error keep "1" from being taken for 1 %.
 func readJudge(t table) judgeConfig {
 	var c judgeConfig
 	if t.has("effect") {
 		c.Effect = readEffect(t)
 	}
 	if t.has("error") {
-		p, ok := t.number("error", "a number, as 0.01")
+		p, ok := t.number("error", "a number, such as 0.01")
 		if ok && !(p > 0 && p < 0.5) {
-			t.errorf("error", "invalid error probability %g; expected a number above 0 and below 0.5, as 0.01", p)
+			t.errorf("error", "invalid error probability %g; expected a number above 0 and below 0.5, such as 0.01", p)
 		}
 		c.Error = p
 	}
@@ -267,7 +269,7 @@ func readEffect(t table) (f float64) {
 	var err error
 	if s, ok := t.values["effect"].(string); ok {
 		f, err = ParseEffect(s)
-	} else if f, ok = t.number("effect", `a share, as "3%" or 0.03`); ok {
+	} else if f, ok = t.number("effect", `a share, such as "3%" or 0.03`); ok {
 		err = checkEffect(f)
 	}
 	if err != nil {
@@ -278,7 +280,8 @@ func readEffect(t table) (f float64) {
 
 var gpuName = regexp.MustCompile(`^([0-9]{1,4}|(GPU|MIG)-[0-9A-Za-z/-]+)$`)
 
-// readGPUs reads devices in all the forms in which people write them; whether they are there is seen at a run.
+// readGPUs reads devices in all the forms in which people write them. Whether they exist shows when they are used:
+// the file may be for another machine.
 func readGPUs(t table) []string {
 	const want = `"none", "auto", an index, a UUID, or an array of these`
 	var list []string
@@ -324,10 +327,11 @@ func readGPUs(t table) []string {
 	return list
 }
 
-// NoGPUs stands for no device at all.
+// NoGPUs is the value that stands for no device at all.
 const NoGPUs = "none"
 
-// readSpread reads the devices that a search uses at a time.
+// readSpread reads the devices that a search uses side by side, as the text that CheckSpread checks. A list of one
+// device keeps a comma at its end, which tells the device 2 from two devices.
 func readSpread(t table) string {
 	const want = `a number of devices, "all", "none", or an array of indices and UUIDs`
 	text := ""
@@ -353,7 +357,8 @@ func readSpread(t table) string {
 	return text
 }
 
-// CheckSpread refuses what names no devices for a search to use at a time.
+// CheckSpread checks the devices for a search to use side by side: a number of them, all, none, or indices and
+// UUIDs with commas. Whether they exist is not checked.
 func CheckSpread(text string) error {
 	if n, err := strconv.Atoi(text); text == "all" || text == NoGPUs || err == nil && n >= 1 && n <= 1024 {
 		return nil
@@ -362,16 +367,16 @@ func CheckSpread(text string) error {
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(text, ","), ",") {
 		if !gpuName.MatchString(strings.TrimSpace(name)) {
-			return fmt.Errorf("invalid device %q; expected a number of devices, \"all\", \"none\", or indices and UUIDs with commas, as \"0,1\"", name)
+			return fmt.Errorf("invalid device %q; expected a number of devices, \"all\", \"none\", or indices and UUIDs with commas, such as \"0,1\"", name)
 		}
 	}
 	return nil
 }
 
-// readCost reads the price of one device hour.
+// readCost reads the price of one device hour, in whatever currency the user thinks of.
 func readCost(t table) (price float64) {
 	if t.has("gpu_hour") {
-		if price, _ = t.number("gpu_hour", "a price, as 0.68"); price < 0 {
+		if price, _ = t.number("gpu_hour", "a price, such as 0.68"); price < 0 {
 			t.errorf("gpu_hour", "invalid price %g; expected 0 or more", price)
 		}
 	}

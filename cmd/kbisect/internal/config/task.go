@@ -22,11 +22,10 @@ type TaskConfig struct {
 	Cases      []string // torch: "m: 256; n: 512; seed: 1"
 }
 
-// taskModes are the modes in which the server of kernelbot runs a submission.
+// taskModes are the modes in which KernelBot's server runs a submission.
 func taskModes() []string { return []string{"test", "benchmark", "leaderboard"} }
 
-// kindsOf lists the kinds that a key of [build] or [task] belongs to; none for a key that
-// every kind reads.
+// kindsOf lists the kinds that a key of [build] or [task] belongs to; none for a key that every kind reads.
 func kindsOf(key string) (names []string) {
 	for _, k := range kernels.Kinds() {
 		if slices.Contains(k.Keys, key) {
@@ -48,13 +47,13 @@ func readTask(t table, kind string) TaskConfig {
 		Mode:       t.choice("mode", taskModes()),
 		Submission: t.file("submission"),
 		Reference:  t.file("reference"),
-		Cases:      t.strs("cases", `an array of cases, as ["m: 256; n: 512; seed: 1"]`),
+		Cases:      t.strs("cases", `an array of cases, such as ["m: 256; n: 512; seed: 1"]`),
 	}
 }
 
-// Project is the configuration in the terms of package kernels. The problem of
-// kind kernelbot is read now, so that its judge stays the same for the whole search. device is the compute capability of the device that
-// the trials run on, such as "9.0"; "" where there is none.
+// Project is the configuration in the terms of package kernels. device is the compute capability of the device that
+// trials run on, such as "9.0", or "". The problem of kind kernelbot and the files of [run] are read now, so that
+// every candidate of a search is judged by the same ones. Errors carry a hint.
 func (c *Config) Project(device string) (kernels.Project, error) {
 	p := kernels.Project{
 		Kind: c.Kind, Build: c.Build.Command, Outputs: c.Build.Outputs, Incremental: c.Build.Incremental, Run: c.Run.Command,
@@ -80,7 +79,7 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 	return p, err
 }
 
-// files reads what is put into every candidate, as it is now: a search has one benchmark.
+// files reads what is put into every candidate.
 func (c *Config) files() (out []kernels.File, err error) {
 	for _, name := range c.Run.Files {
 		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)

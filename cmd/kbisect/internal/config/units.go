@@ -15,7 +15,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// checkUnit refuses a unit that is not known. The empty unit is a count, or that of the values.
+// checkUnit refuses an unknown unit. The empty one is that of the values, or a count.
 func checkUnit(symbol string) error {
 	if _, ok := metric.ParseUnit(symbol); ok || symbol == "" {
 		return nil
@@ -32,12 +32,12 @@ func checkUnit(symbol string) error {
 }
 
 // durationUnits says what ParseDuration accepts.
-const durationUnits = `write a number with a unit (ns us ms s m h), as "90s", "2m" or "1h30m"`
+const durationUnits = `write a number with a unit (ns us ms s m h), such as "90s", "2m" or "1h30m"`
 
-// durationPart is a number and the unit after it, for the message about that unit.
+// durationPart matches a number and the unit after it, for the message about that unit.
 var durationPart = regexp.MustCompile(`^\s*[0-9.]+\s*(\p{L}+)`)
 
-// ParseDuration reads a positive duration in Go's syntax. Its errors say which part is wrong: a missing unit is the
+// ParseDuration reads a positive duration in Go's syntax. Its errors say which part is wrong; a missing unit is the
 // most frequent mistake.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
@@ -58,24 +58,24 @@ func ParseDuration(s string) (time.Duration, error) {
 	return 0, fmt.Errorf("invalid duration %q; %s", s, durationUnits)
 }
 
-// parseLimit reads the limit of a phase: a duration, or a multiple of what the
-// good end took, as "4x".
+// parseLimit reads the limit of a phase: a duration, or a multiple of what the good end took, such as "4x".
 func parseLimit(s string) (kernels.Limit, error) {
 	if number, ok := strings.CutSuffix(s, "x"); ok {
 		times, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(times > 1 && times <= 1e6) {
-			return kernels.Limit{}, fmt.Errorf(`invalid multiple %q of the baseline; write a number above 1, as "4x"`, s)
+			return kernels.Limit{}, fmt.Errorf(`invalid multiple %q of the baseline; write a number above 1, such as "4x"`, s)
 		}
 		return kernels.Limit{Times: times}, nil
 	}
 	d, err := ParseDuration(s)
 	if err != nil {
-		return kernels.Limit{}, fmt.Errorf(`%w, or a multiple of the baseline, as "4x"`, err)
+		return kernels.Limit{}, fmt.Errorf(`%w, or a multiple of the baseline, such as "4x"`, err)
 	}
 	return kernels.Limit{Abs: d}, nil
 }
 
-// ParseEffect reads a share in percent, as "3%" or "0.5 %".
+// ParseEffect reads a share in percent or as a number: "3%", "0.5 %", "0.03". The result is the share, 0.03 for 3
+// %.
 func ParseEffect(s string) (float64, error) {
 	number, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)

@@ -11,12 +11,12 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-// reportFile is where a benchmark tool is told to write its JSON.
+// reportFile is where a benchmark tool is told to write its JSON, relative to the top.
 const reportFile = "bench.json"
 
 var goBenchmark = lazy.Pattern(`(?m)^func Benchmark\w*\(`)
 
-// findGo recognises benchmarks of Go. Those of one package are built once; more are left to go test.
+// findGo recognises Go benchmarks. Those of a single package are built once; those of several are left to go test.
 func findGo(d *folder) (project, bool) {
 	if !d.has("go.mod") {
 		return project{}, false
@@ -42,7 +42,8 @@ func findGo(d *folder) (project, bool) {
 	}
 	dir := packages[0]
 	p.Build, p.Outputs = []string{"go", "test", "-trimpath", "-c", "-o", "bench.test", "./" + dir}, []string{"bench.test"}
-	if p.Run = []string{"./bench.test", "-test.run", "^$", "-test.bench", "."}; dir != "." { // tests run in their folder
+	// go test runs a package's tests in its folder, where they may look for files.
+	if p.Run = []string{"./bench.test", "-test.run", "^$", "-test.bench", "."}; dir != "." {
 		p.Run = []string{"sh", "-c", `cd "$0" && exec "$OLDPWD/bench.test" -test.run "^$" -test.bench .`, dir}
 	}
 	return p, true
@@ -50,7 +51,8 @@ func findGo(d *folder) (project, bool) {
 
 var cargoBench = lazy.Pattern(`(?m)^\[\[bench\]\][^\[]*?^name *= *"([^"]+)"`)
 
-// findCargo recognises benchmarks of Rust. Criterion's are named, since others know none of its options.
+// findCargo recognises Rust benchmarks. Criterion's are named one by one, since other harnesses do not know its
+// options.
 func findCargo(d *folder) (project, bool) {
 	text := d.read("Cargo.toml")
 	benches := cargoBench().FindAllSubmatch(text, -1)
@@ -96,8 +98,8 @@ var (
 	timePrinted     = lazy.Pattern(`\} *[mu]s\b`) // by a formatted string of Python
 )
 
-// reports completes a project whose program leaves a report of a benchmark tool. A time that a program prints is read
-// off its output once it was launched.
+// reports completes a project whose program can write a report of a benchmark tool. It leaves alone a project that
+// has a metric; times that a program prints are found after its first launch, see [AddMetric].
 func (p *project) reports(d *folder) {
 	if p.From != "" || p.Metric != nil || len(p.Run) == 0 {
 		return

@@ -10,10 +10,10 @@ import (
 // addExecutable finds the first argument of add_executable.
 var addExecutable = lazy.Pattern(`(?mi)^[ \t]*add_executable\s*\(\s*([^\s)]+)`)
 
+// cmakeProject finds the name of the project, which is often that of its program.
 var cmakeProject = lazy.Pattern(`(?mi)^[ \t]*project\s*\(\s*([^\s)]+)`)
 
-// findCMake recognises a CMakeLists.txt and runs the program of its that is most
-// likely the benchmark.
+// findCMake recognises a CMakeLists.txt and runs the program in it that is most likely the benchmark.
 func findCMake(d *folder) (project, bool) {
 	if !d.has("CMakeLists.txt") {
 		return project{}, false

@@ -1,6 +1,14 @@
-// Package detect looks at a folder, finds out what kind of project it is, and
-// writes a commented kbisect.toml for it ([WriteTop], [WriteCommand]) or a runnable
-// example. It only reads and writes files; it starts nothing.
+// Package detect looks at a folder, finds out what kind of project it is, and writes a commented kbisect.toml for
+// it ([WriteTop], [WriteCommand]) or a runnable example ([WriteHarness]). Each kind has a finder. What is
+// not found is marked FILL IN for the user.
+//
+//	detectProject   asks the finders in turn; what they may read of a folder            detect.go
+//	find...         one kind of project each, most specific first                       kernelbot.go, make.go, ...
+//	reports         benchmark tools that can write their times to a file                benchmarks.go
+//	timesIn         a time that the program prints, as the pattern that reads it        printed.go
+//	config, write   the file, from the template kbisect.toml.tmpl                       write.go
+//
+// It only reads and writes files. It must not run anything of the project's, neither its build nor its program.
 package detect
 
 import (
@@ -17,24 +25,25 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-// project is what there is to write into a kbisect.toml, by the names of its template.
+// project is what there is to write into a kbisect.toml. The template kbisect.toml.tmpl uses the names of the
+// fields.
 type project struct {
 	Kind    string
-	What    string // in words
-	Paths   []string
+	What    string   // the kind in words, for a comment
+	Paths   []string // what build and run read; folders end with a slash
 	Build   []string
-	Sources []string // kind nvcc: instead of build
+	Sources []string // for kind nvcc, instead of Build
 	Outputs []string
 	Run     []string
 	Task    config.TaskConfig
 	Judged  []string  // comments on the task
 	Notes   []string  // comments on the run
 	Metric  *timeLine // that the program prints; nil where that is not known yet
-	From    string    // the metric's source where it is a file; else ""
-	File    string
+	From    string    // the metric's source if it is a file, else ""
+	File    string    // that file, relative to the top
 }
 
-// A finder recognises one kind of project; ok is false where it is another.
+// A finder recognises one kind of project; ok is false if it is another. It only reads.
 type finder func(*folder) (p project, ok bool)
 
 // finders lists what recognises a kind, the most specific first; the last accepts
@@ -43,7 +52,8 @@ func finders() []finder {
 	return []finder{findKernelbot, findTorch, findCargo, findGo, findCMake, findMake, findNvcc, findPytest, findScript}
 }
 
-// detectProject is the project in dir, as the first finder sees it that recognises it.
+// detectProject is the project in dir, as seen by the first finder that recognises it. Only a folder that cannot be
+// read is an error.
 func detectProject(dir string) (project, error) {
 	d, err := openFolder(dir)
 	if err != nil {
@@ -63,7 +73,7 @@ func detectProject(dir string) (project, error) {
 	return p, nil
 }
 
-// benchLike picks the program that is most likely the one to time.
+// benchLike picks the program that is most likely the one to time, by words in its name; "" if there are none.
 func benchLike(names []string) string {
 	for _, word := range []string{"bench", "perf", "profile", "main", "run"} {
 		for _, n := range names {
@@ -78,8 +88,8 @@ func benchLike(names []string) string {
 	return ""
 }
 
-// inputPaths lists everything at the top that a build or a run may read: rather
-// too much than too little, since a commit that changes none of it is never tested.
+// inputPaths lists everything at the top that a build or a run may read. It lists too much rather than too little,
+// since a commit that changes none of it is never tested.
 func inputPaths(d *folder, p project) []string {
 	var out []string
 	for _, name := range d.dirs {
@@ -95,7 +105,7 @@ func inputPaths(d *folder, p project) []string {
 	return out
 }
 
-// skippedDirs lists folders of documentation and of what tools make.
+// skippedDirs are folders of documentation and of files that tools make, in lower case.
 func skippedDirs() []string {
 	return []string{"doc", "docs", "documentation", "images", "img", "figures", "out", "obj", "dist", "target", "node_modules", "__pycache__", "venv", "env"}
 }
@@ -103,7 +113,7 @@ func skippedDirs() []string {
 // skippedFile matches documentation, pictures and what compilers make.
 var skippedFile = lazy.Pattern(`(?i)^(kbisect\.toml|(readme|license|licence|copying|notice|authors|changelog|contributing|codeowners|security|code_of_conduct)(\..*)?|.*\.(md|rst|adoc|ipynb|pdf|png|jpe?g|gif|svg|o|a|so|pyc|log|exe))$`)
 
-// isBinary reports whether the file is a linked program, which is not committed.
+// isBinary reports whether a file is a linked program: made by the user's build and not committed.
 func isBinary(d *folder, name string) bool {
 	f, err := os.Open(filepath.Join(d.dir, name))
 	if err != nil {
@@ -115,15 +125,15 @@ func isBinary(d *folder, name string) bool {
 	return string(head[:n]) == "\x7fELF"
 }
 
-// A folder reads the files of a project, with bounds: a wrong directory must not
-// read a whole disk. Names are relative to it, with slashes.
+// A folder reads the files of a project within bounds: run in the wrong directory, it must not read a whole disk.
+// Names are relative to it, with slashes.
 type folder struct {
 	dir   string
 	files []string // plain files at the top, sorted; none with a leading dot
-	dirs  []string // folders at the top, the same
+	dirs  []string // folders at the top, likewise
 }
 
-// Bounds on what below visits.
+// Bounds on what below visits: levels of folders, and files and folders altogether.
 const (
 	searchDepth = 3
 	maxEntries  = 4000
@@ -158,7 +168,7 @@ func (d *folder) isPlain(name string) bool {
 // has reports whether a file at the top has this name.
 func (d *folder) has(name string) bool { return slices.Contains(d.files, name) }
 
-// first returns the first of names that is there.
+// first returns the first of the names that exists at the top, or "".
 func (d *folder) first(names ...string) string {
 	for _, n := range names {
 		if d.has(n) {
@@ -168,7 +178,7 @@ func (d *folder) first(names ...string) string {
 	return ""
 }
 
-// read returns the beginning of a file at the top.
+// read returns at most the first MiB of a file; nil if it cannot be read.
 func (d *folder) read(name string) []byte {
 	f, err := os.Open(filepath.Join(d.dir, name))
 	if err != nil {
@@ -179,7 +189,7 @@ func (d *folder) read(name string) []byte {
 	return data
 }
 
-// below visits the files of the project down to a depth, as paths from its top.
+// below visits the files of the project down to a depth, as paths from its top. Hidden folders are left out.
 func (d *folder) below(depth int, visit func(file string)) {
 	seen := 0
 	_ = filepath.WalkDir(d.dir, func(name string, e fs.DirEntry, err error) error {

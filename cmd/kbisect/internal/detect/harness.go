@@ -17,8 +17,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// WriteHarness writes the named example into dir and, unless there is one, a
-// configuration for it. It reports on w what it wrote.
+// WriteHarness writes the named example into dir and, unless there is one, a configuration for it. It reports on w
+// what it wrote. Nothing is overwritten; a name that is taken is a usage error.
 func WriteHarness(w io.Writer, dir, name string) error {
 	example, written, err := writeFilesOf(dir, name)
 	if err != nil {
@@ -44,7 +44,7 @@ func WriteHarness(w io.Writer, dir, name string) error {
 	return nil
 }
 
-// exampleProject is an example by itself, whatever else there is.
+// exampleProject is the example as a project, whatever else is in the folder.
 func exampleProject(name string, files []string) project {
 	p := project{Kind: kernels.KindCommand, What: "the example of kbisect init --harness " + name, Paths: files}
 	switch name {
@@ -58,8 +58,8 @@ func exampleProject(name string, files []string) project {
 	return p
 }
 
-// writeFilesOf writes the files of an example into dir: all, or none where a name is
-// taken by another text; the error then wraps fs.ErrExist.
+// writeFilesOf writes the files of an example into dir: all, or none if a name is taken by a file with another
+// text; the error then wraps fs.ErrExist. It returns the paths of what it wrote.
 func writeFilesOf(dir, name string) (harness.Example, []string, error) {
 	example, err := harness.NewExample(name)
 	if err != nil {
@@ -89,7 +89,7 @@ func writeFilesOf(dir, name string) (harness.Example, []string, error) {
 	return example, missing, nil
 }
 
-// writeNew makes a file that must not exist.
+// writeNew makes a file that must not exist, whole or not at all.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -15,14 +15,15 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
+// versionSuffix matches the version at the end of a leaderboard's name.
 var versionSuffix = lazy.Pattern(`-v[0-9]+$`)
 
 // customKernel matches the definition of what KernelBot calls.
 var customKernel = lazy.Pattern(`(?m)^(def custom_kernel\b|custom_kernel *=)`)
 
-// findKernelbot recognises a KernelBot problem folder, here or below. The submission
-// is the first that names one of the problems in a directive, else the one at the
-// top, else the one in the problem folder, which may be an example.
+// findKernelbot recognises a KernelBot problem folder, here or below. The submission is the first file that names
+// one of the problems in a directive, else the one at the top, else the one in the problem folder, which may only
+// be an example.
 func findKernelbot(d *folder) (project, bool) {
 	problems := findProblems(d)
 	if len(problems) == 0 {
@@ -50,8 +51,8 @@ func findKernelbot(d *folder) (project, bool) {
 	return unassigned(d, problems, ""), true
 }
 
-// unassigned is the project of a submission that does not say which problem it is
-// for. An empty file means the customary submission.
+// unassigned is the project of a submission that does not say which problem it is for. An empty file stands for the
+// one with the customary name.
 func unassigned(d *folder, problems []string, file string) project {
 	chosen := problems[0]
 	if i := slices.IndexFunc(problems, func(dir string) bool { return besideProblem(d, dir) != "" }); i >= 0 {
@@ -64,8 +65,7 @@ func unassigned(d *folder, problems []string, file string) project {
 	return p
 }
 
-// ownKernel is a file at the top that defines what KernelBot calls and does not name
-// a leaderboard; "" where there is none.
+// ownKernel is a file at the top that defines what KernelBot calls but names no leaderboard; "" if there is none.
 func ownKernel(d *folder) string {
 	for _, file := range d.files {
 		if !strings.HasPrefix(file, "template") && path.Ext(file) == ".py" && customKernel().Match(d.read(file)) && kernelbot.ReadDirectives(d.read(file)).Leaderboard == "" {
@@ -96,8 +96,8 @@ func submitted(d *folder, file string, problems, files []string) project {
 	return p
 }
 
-// problemsFor lists the problems that a submission may be for: the folder it lies in,
-// else those named as in its directive, else those that differ only in the version.
+// problemsFor lists the problems that a submission may be for: the one in whose folder it lies, else those with the
+// name in its directive, else those whose names differ only in the version.
 func problemsFor(d *folder, file string, problems []string) (found []string) {
 	for _, dir := range problems {
 		if dir == path.Dir(file) || dir != "." && strings.HasPrefix(file, dir+"/") {
@@ -109,7 +109,7 @@ func problemsFor(d *folder, file string, problems []string) (found []string) {
 		return nil
 	}
 	called := leaderboards(d, problems)
-	// A name that fits as it is wins over one that fits without its version: v1 and v2 of a problem are both here often.
+	// An exact name comes first: v1 and v2 of a problem often lie side by side.
 	for _, plain := range []func(string) string{problemName, unversioned} {
 		for _, dir := range problems {
 			if plain(path.Base(dir)) == plain(wanted) || plain(called[dir]) == plain(wanted) {
@@ -123,14 +123,13 @@ func problemsFor(d *folder, file string, problems []string) (found []string) {
 	return found
 }
 
-// leaderboards maps problem folders to their names in the lists of problems above
-// them.
+// leaderboards maps problem folders to their names in the lists of problems (*.yaml) in the folders above them.
 func leaderboards(d *folder, problems []string) map[string]string {
 	out, seen := map[string]string{}, map[string]bool{}
 	for _, dir := range problems {
 		for above := path.Dir(dir); !seen[above]; above = path.Dir(above) {
 			seen[above] = true
-			lists, _ := filepath.Glob(filepath.Join(d.dir, filepath.FromSlash(above), "*.yaml")) // Glob fails for bad patterns only
+			lists, _ := filepath.Glob(filepath.Join(d.dir, filepath.FromSlash(above), "*.yaml"))
 			for _, list := range lists {
 				for _, p := range kernelbot.ParseProblems(d.read(path.Join(above, filepath.Base(list)))) {
 					out[path.Join(above, p.Folder)] = p.Leaderboard
@@ -155,8 +154,8 @@ func directiveNotes(words kernelbot.Directives) (notes []string) {
 	return notes
 }
 
-// problemProject is the project of a problem folder, "" if it is unknown, and a
-// submission, "" for the one at the top or in the problem folder.
+// problemProject is the project of a problem folder, "" if unknown, and a submission, "" for the one at the top or
+// in the problem folder.
 func problemProject(d *folder, dir, file string) project {
 	p := project{Kind: kernels.KindKernelbot, What: "a submission to KernelBot", Task: config.TaskConfig{Problem: dir, Submission: file}}
 	if dir != "" {
@@ -174,12 +173,12 @@ func problemProject(d *folder, dir, file string) project {
 	if !d.isPlain(p.Task.Submission) {
 		p.Judged = append(p.Judged, "FILL IN: "+p.Task.Submission+" does not exist; name yours.")
 	}
-	p.Paths = []string{p.Task.Submission} // the run reads nothing else of a commit
+	p.Paths = []string{p.Task.Submission} // the judge is the same for all commits
 	return p
 }
 
-// submissionFor is the submission of a problem: at the top or in its folder, or the
-// name that it should have.
+// submissionFor is the submission of a problem: a file at the top or in the problem's folder, or the name it should
+// have.
 func submissionFor(d *folder, dir string) string {
 	name := "submission.py"
 	if t, err := kernelbot.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {
@@ -207,18 +206,17 @@ func besideProblem(d *folder, dir string) string {
 	return ""
 }
 
-// problemName is a form in which names of folders and directives compare.
+// problemName is the form in which names of folders and directives are compared.
 func problemName(s string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(strings.ToLower(s), "_", "-"), "-py")
 }
 
-// unversioned also leaves out the version of a leaderboard.
+// unversioned is problemName without the version of a leaderboard.
 func unversioned(s string) string {
 	return versionSuffix().ReplaceAllString(problemName(s), "")
 }
 
-// findProblems lists the folders with a task.yml that has a place for a submission,
-// nearest first.
+// findProblems lists the folders with a task.yml that has a place for a submission, nearest first.
 func findProblems(d *folder) (out []string) {
 	d.below(searchDepth, func(file string) {
 		if path.Base(file) == "task.yml" && d.isPlain(file) && bytes.Contains(d.read(file), []byte(kernelbot.SubmissionMark)) {
@@ -229,8 +227,8 @@ func findProblems(d *folder) (out []string) {
 	return out
 }
 
-// findSubmissions lists the files that name a leaderboard in a directive, without
-// templates: nearest first, and examples in problem folders last.
+// findSubmissions lists the files that name a leaderboard in a directive, except templates: nearest first, and the
+// examples in problem folders last.
 func findSubmissions(d *folder) (out []string) {
 	var examples []string
 	d.below(searchDepth+1, func(file string) {

@@ -11,14 +11,17 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
+// outputOption matches the option of compilers that names the file to write.
 var outputOption = lazy.Pattern(`(?:^|\s)-o[ \t]*(\S+)`)
 
+// makeReference matches a reference to a variable, $(NAME) or ${NAME}.
 var makeReference = lazy.Pattern(`\$[({]([A-Za-z_][A-Za-z0-9_]*)[)}]`)
 
+// makeAssignment matches any assignment to a variable, with its whole value.
 var makeAssignment = lazy.Pattern(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?+]*=[ \t]*([^#\n]*)`)
 
-// findMake recognises a Makefile. It builds the program that is most likely the
-// benchmark, or else runs the target that is.
+// findMake recognises a Makefile. It builds the program that is most likely the benchmark, or else runs the target
+// that is.
 func findMake(d *folder) (project, bool) {
 	name := d.first("GNUmakefile", "makefile", "Makefile")
 	if name == "" {
@@ -56,19 +59,19 @@ func benchAction(actions []string) string {
 	return ""
 }
 
-// makeRules are the targets of a Makefile: those that look like programs, and
-// actions, which are only names of something to do.
+// makeRules are the targets of a Makefile: programs, and actions, which only name something to do.
 type makeRules struct {
 	programs, actions []string
-	files             map[string]string // where a rule writes its program under another name
+	files             map[string]string // by target: the program that its rule writes under another name
 	idle              bool              // the default target checks, tests or profiles, and builds nothing
 }
 
-// otherTools matches a recipe that checks, tests, profiles, installs or publishes:
-// what it makes is not a program.
+// otherTools matches a recipe that checks, tests, profiles, installs or publishes; what that makes is no benchmark.
 var otherTools = lazy.Pattern(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
 
-// makeTargets reads the rules of a Makefile.
+// makeTargets reads the rules of a Makefile as text. make itself is not asked, since reading a Makefile may run
+// commands ($(shell …)). Conditionals and includes are not followed: at worst the guess is wrong, and the user
+// corrects it.
 func makeTargets(text []byte) makeRules {
 	text = bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\\\n"), []byte(" "))
 	words, lines := makeVariables(text)
@@ -102,9 +105,9 @@ func makeTargets(text []byte) makeRules {
 	return rules
 }
 
-// add files a target as a program, as an action, or as neither.
+// add files a target as a program, as an action, or as neither. A rule makes a program if it says so, by a variable
+// that names its target or by sources and objects among its needs.
 func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) {
-	// A rule makes a program if it says so: by a variable that names its target, or by sources and objects that it needs.
 	made := named || fromSources().Match(needs)
 	idle := len(recipe) > 0 && !bytes.Contains(recipe, []byte("$@")) && !bytes.Contains(recipe, []byte("-o"))
 	aggregate := len(recipe) == 0 && (neverProgram(target) || strings.HasPrefix(target, "all_")) && !namesSource().Match(needs)
@@ -119,8 +122,8 @@ func (r *makeRules) add(target string, needs, recipe []byte, named, phony bool) 
 	}
 }
 
-// makeVariables returns the variables of one word, by how they are referenced, and
-// all variables with their lines.
+// makeVariables returns the variables whose value is one word, keyed as they are referenced ($(NAME), ${NAME}), and
+// the values of all variables.
 func makeVariables(text []byte) (words map[string]string, lines makeLines) {
 	words, lines = map[string]string{}, makeLines{}
 	for _, m := range makeVariable().FindAllSubmatch(text, -1) {
@@ -132,10 +135,11 @@ func makeVariables(text []byte) (words map[string]string, lines makeLines) {
 	return words, lines
 }
 
-// makeLines holds the values of variables.
+// makeLines holds the values of variables by name.
 type makeLines map[string]string
 
-// expand replaces the references in a recipe, and in what they expand to.
+// expand replaces the references in a recipe, and in what they expand to, four levels deep and up to 64 KiB: a
+// variable may refer to itself.
 func (l makeLines) expand(recipe []byte) []byte {
 	const depth, most = 4, 64 << 10
 	size := len(recipe)
@@ -152,7 +156,7 @@ func (l makeLines) expand(recipe []byte) []byte {
 	return recipe
 }
 
-// writtenTo is the file that a recipe writes a program to; often the target itself.
+// writtenTo is the file to which a recipe writes a program (-o), which often is the target itself.
 func writtenTo(recipe []byte, target string) string {
 	m := outputOption().FindSubmatch(recipe)
 	if m == nil {
@@ -165,7 +169,7 @@ func writtenTo(recipe []byte, target string) string {
 	return file
 }
 
-// makeRecipe is the text of a recipe, at the beginning of what follows the line of its target.
+// makeRecipe is the recipe at the beginning of a text that follows the line of a target.
 func makeRecipe(text []byte) []byte {
 	text = bytes.TrimPrefix(text, []byte("\n"))
 	n := 0
@@ -178,6 +182,8 @@ func makeRecipe(text []byte) []byte {
 	return text[:n]
 }
 
+// makeRule matches the line of a rule: its targets, and after one or two colons what they need. A := is an
+// assignment.
 var makeRule = lazy.Pattern(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][^\n]*)?)$`)
 
 // fromSources matches what a program is made of.
@@ -187,11 +193,13 @@ var fromSources = lazy.Pattern(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
 // program even so.
 var namesSource = lazy.Pattern(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`)
 
+// makePhony matches a declaration of targets that are no files.
 var makePhony = lazy.Pattern(`(?m)^\.PHONY[ \t]*:(.*)$`)
 
+// makeVariable matches an assignment of a single word, which may be the name of a program.
 var makeVariable = lazy.Pattern(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
 
-// neverProgram reports a customary name of an action.
+// neverProgram reports a name that customarily is an action.
 func neverProgram(target string) bool {
 	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
 	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {
@@ -201,7 +209,7 @@ func neverProgram(target string) bool {
 		"bench", "benchmark", "perf", "run"}, target)
 }
 
-// programName rejects objects, libraries, variables and special targets.
+// programName reports whether a name may be a program's: not an object, library, variable or special target.
 func programName(s string) bool {
 	return !strings.HasPrefix(s, ".") && !strings.HasPrefix(s, "/") && !strings.HasSuffix(s, "/") && !strings.ContainsAny(s, "$(){}%") &&
 		!slices.Contains(strings.Split(s, "/"), "..") && (filepath.Ext(s) == "" || filepath.Ext(s) == ".out" || filepath.Ext(s) == ".exe")

@@ -9,13 +9,14 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
+// cuMain matches the definition of a main function at the beginning of a line.
 var cuMain = lazy.Pattern(`(?m)^[ \t]*(?:int|auto)[ \t]+main[ \t]*\(`)
 
+// cuInclude matches the inclusion of a file of the project.
 var cuInclude = lazy.Pattern(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"]+)"`)
 
-// findNvcc recognises CUDA sources without build rules as one program. Files with a
-// main function of their own belong to other programs, and those that another file
-// includes are compiled with it.
+// findNvcc recognises CUDA sources without build rules as one program. Files with a main function of their own
+// belong to other programs, and files that another one includes are compiled with it.
 func findNvcc(d *folder) (project, bool) {
 	var all, mains []string
 	included := map[string]bool{}

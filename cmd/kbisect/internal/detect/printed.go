@@ -10,12 +10,12 @@ import (
 	"github.com/kbisect/kbisect/kernels/lazy"
 )
 
-// timeLine is a line with a time or a rate that a program prints, and the pattern that reads it.
+// timeLine is a line with a time or a rate that a program prints, and the regular expression that reads it.
 type timeLine struct {
 	Name    string // of the metric
 	pattern string
-	rank    int
-	line    string
+	rank    int    // how likely it is the time of a kernel, 0 to 4; see timeRank
+	line    string // as it was printed
 }
 
 // Quoted is the pattern as a TOML string, without escapes where possible.
@@ -26,7 +26,7 @@ func (l timeLine) Quoted() string {
 	return "'" + l.pattern + "'"
 }
 
-// Printed finds the line in the output of a program that holds the likeliest time or rate.
+// Printed finds the line in a program's output that holds the likeliest time or rate.
 func Printed(output string) (line string, ok bool) {
 	all := timesIn(output)
 	if len(all) == 0 {
@@ -35,9 +35,10 @@ func Printed(output string) (line string, ok bool) {
 	return all[0].line, true
 }
 
-// timesIn finds the lines of an output that hold a time or a rate: `block_size 128 | time 0.12 ms` is read by
-// `block_size +(?P<block_size>\d+) +\| +time +(?P<value>[-+0-9.eE]+) +(?P<unit>ms)`. Times of kernels come first, then
-// those of averages, then rates; what allocations, copies and the processor take comes last, of rank 0.
+// timesIn finds the lines of an output that hold a time or a rate, likeliest first: `block_size 128 | time 0.12 ms`
+// is read by `block_size +(?P<block_size>\d+) +\| +time +(?P<value>[-+0-9.eE]+) +(?P<unit>ms)`. Times of kernels
+// come before averages, then other times, then rates; allocations, copies and processor times come last, with rank
+// 0. Lines that the same pattern reads are listed once.
 func timesIn(output string) (all []timeLine) {
 	for line := range strings.Lines(output) {
 		if line = strings.TrimSpace(line); len(line) > 500 {
@@ -65,7 +66,8 @@ func timesIn(output string) (all []timeLine) {
 	return all
 }
 
-// rateIn finds the first number of a line whose unit is work in a time.
+// rateIn finds the first number of a line whose unit is an amount per time, and returns its place as timeInLine
+// does; nil if there is none.
 func rateIn(line string) []int {
 	for _, at := range rateInLine().FindAllStringSubmatchIndex(line, -1) {
 		u, known := metric.ParseUnit(line[at[4]:at[5]])
@@ -76,18 +78,18 @@ func rateIn(line string) []int {
 	return nil
 }
 
-// A number, what stands between it and its unit, and the unit.
+// numberBefore matches a number and what may stand between it and its unit; the unit follows in the patterns.
 const numberBefore = `(?:^|[^\w.])(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)[)\]]? *[(\[]?`
 
 var (
 	timeInLine   = lazy.Pattern(numberBefore + `(ns|us|µs|ms|s|sec|secs|second|seconds|msec|usec|milliseconds|microseconds|nanoseconds)\b`)
 	rateInLine   = lazy.Pattern(numberBefore + `([A-Za-z]+(?:/[A-Za-z]+)?)`)
-	numberInLine = lazy.Pattern(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`) // no part of a word
+	numberInLine = lazy.Pattern(`\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b`) // not within a word
 	labelBefore  = lazy.Pattern(`([A-Za-z_]\w*)[ =:(\[]*$`)
 	spaces       = lazy.Pattern(` +`)
 )
 
-// What the words of a line say of its time.
+// Words in a line that tell what its time is about.
 var (
 	averageTime = lazy.Pattern(`(?i)\b(avg|average|mean|median|per)\b`)
 	kernelTime  = lazy.Pattern(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
@@ -96,8 +98,7 @@ var (
 	rateWord    = lazy.Pattern(`(?i)\b(throughput|bandwidth|rate|speed|performance|perf|score)\b`)
 )
 
-// timeRank says how likely a line is the time of a kernel, by its words; label is the
-// part before the number.
+// timeRank says how likely a line is the time of a kernel; label is the part before the number.
 func timeRank(line, label string) int {
 	switch {
 	case otherTime().MatchString(label):
@@ -112,14 +113,17 @@ func timeRank(line, label string) int {
 	return 1
 }
 
-// patternOf turns a line into a pattern: at are the places of the number that is read and of its unit. Whole numbers
-// with a name before them tell cases apart; the pattern ends with the unit, or the last of them.
+// patternOf turns a line into a regular expression. at are the byte offsets of the number that is read and of its
+// unit (start, end, start, end). Whole numbers with a name before them become groups that tell cases apart; other
+// numbers match any number. The pattern ends with the unit or with the last such group.
 func patternOf(line string, at []int) string {
-	taken := []string{"value", "unit", "of", "x"} // or no name
+	taken := []string{"value", "unit", "of", "x"} // names that a group may not have
 	var text strings.Builder
 	plain := func(s string) {
 		text.WriteString(spaces().ReplaceAllString(strings.ReplaceAll(regexp.QuoteMeta(s), "\t", `\s+`), " +"))
 	}
+	// pos is how far the line has been turned into text; needed is text up to the unit or to the last group after
+	// it.
 	pos, needed := 0, ""
 	for _, n := range append(numberInLine().FindAllStringIndex(line, -1), []int{len(line), len(line)}) {
 		if needed == "" && n[1] > at[0] {

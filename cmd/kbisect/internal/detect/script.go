@@ -6,7 +6,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// findScript accepts everything: a script to run, if there is one.
+// findScript accepts everything and comes last. It runs a script with a customary name, if there is one.
 func findScript(d *folder) (project, bool) {
 	p := project{Kind: kernels.KindCommand, What: "an unrecognised project type"}
 	if files := findSubmissions(d); len(files) > 0 {
@@ -21,11 +21,12 @@ func findScript(d *folder) (project, bool) {
 	return p, true
 }
 
+// benchScript is a Python benchmark with a customary name; "" if there is none.
 func benchScript(d *folder) string {
 	return d.first("bench.py", "benchmark.py", "run_bench.py")
 }
 
-// runPython prefers a benchmark over the file itself, which would only be loaded.
+// runPython runs a benchmark script rather than the file itself, which would only be imported.
 func runPython(d *folder, p *project, file string) {
 	if bench := benchScript(d); bench != "" {
 		p.Run = []string{"python3", bench}

@@ -8,8 +8,8 @@ import (
 	"github.com/kbisect/kbisect/kernels/kernelbot"
 )
 
-// findTorch recognises a submission that stands alone. kbisect's driver runs it if
-// there is a reference to check it against, otherwise the project's own benchmark.
+// findTorch recognises a submission without a problem folder. kbisect's driver runs it if there is a reference to
+// check it against, otherwise the project's own benchmark does.
 func findTorch(d *folder) (project, bool) {
 	if !bytes.Contains(d.read("submission.py"), []byte("custom_kernel")) {
 		return project{}, false

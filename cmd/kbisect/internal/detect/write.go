@@ -18,7 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// config is the commented kbisect.toml of a project.
+// config is the commented kbisect.toml of a project. It is parsed before it is returned: a name that TOML cannot
+// hold must not end up in a file that kbisect then refuses.
 func (p project) config() ([]byte, error) {
 	text := p.render()
 	if p.Kind == kernels.KindKernelbot && p.Task.Problem == "" {
@@ -30,8 +31,8 @@ func (p project) config() ([]byte, error) {
 	return text, nil
 }
 
-// writeProject writes a commented kbisect.toml for the kind of project in dir. It
-// never overwrites a file: the error then wraps fs.ErrExist.
+// writeProject writes a commented kbisect.toml for the kind of project in dir. It never overwrites a file: the
+// error then wraps fs.ErrExist.
 func writeProject(dir string) (path, kind string, err error) {
 	p, err := detectProject(dir)
 	if err != nil {
@@ -62,7 +63,8 @@ func (p project) write(dir string) (path, kind string, err error) {
 	return path, p.Kind, nil
 }
 
-// removeStub removes the configuration that init wrote where it found nothing to run, if nobody has changed it since.
+// removeStub removes a configuration that init wrote when it found nothing to run, unless somebody has changed it
+// since.
 func removeStub(dir string) error {
 	path := filepath.Join(dir, config.FileName)
 	text, err := os.ReadFile(path)
@@ -79,8 +81,8 @@ func removeStub(dir string) error {
 	return os.Remove(path)
 }
 
-// topOf is the top of the repository that holds dir, where kbisect looks for a
-// configuration; dir itself where there is none.
+// topOf is the top of the work tree that holds dir, where kbisect looks for its configuration; dir itself if there
+// is none.
 func topOf(dir string) string {
 	repo, err := source.Open(dir)
 	if err != nil {
@@ -93,8 +95,8 @@ func topOf(dir string) string {
 	return repo.WorkDir()
 }
 
-// WriteTop writes the configuration of the project that holds dir, or of the
-// KernelBot problem in dir itself.
+// WriteTop writes the configuration of the project that holds dir, or of the KernelBot problem in dir itself, and
+// returns the file's path and the kind of project. It never overwrites a file: the error then wraps fs.ErrExist.
 func WriteTop(dir string) (path, kind string, err error) {
 	top := topOf(dir)
 	if d := (&folder{dir: top}); !source.SameFolder(top, dir) {
@@ -105,7 +107,7 @@ func WriteTop(dir string) (path, kind string, err error) {
 	return writeProject(top)
 }
 
-// within is the path of a folder from the top of its repository.
+// within is the path of a folder from the top of its repository, with slashes; ok is false if it lies outside.
 func within(top, dir string) (below string, ok bool) {
 	real, err := filepath.EvalSymlinks(top)
 	if err != nil {
@@ -120,7 +122,8 @@ func within(top, dir string) (below string, ok bool) {
 	return filepath.ToSlash(below), err == nil && filepath.IsLocal(below)
 }
 
-// WriteCommand writes the configuration of a command that the user gave, built by a line of the shell; "": not at all.
+// WriteCommand writes the configuration of a command that the user gave. build is a line for the shell; "" builds
+// nothing. It replaces a configuration only if that is an unchanged stub of init's.
 func WriteCommand(dir, build string, command []string) (path, kind string, err error) {
 	top := topOf(dir)
 	d, err := openFolder(top)
@@ -141,8 +144,8 @@ func WriteCommand(dir, build string, command []string) (path, kind string, err e
 	return p.write(top)
 }
 
-// AddMetric adds a metric to a configuration that has none: the likeliest time or rate in the output of its program.
-// It returns the line that it is read from, and reports whether there is one.
+// AddMetric adds a metric to a configuration that has none: the likeliest time or rate in the output of its
+// program. It returns the line that it is read from; ok is false if there is none or the file has metrics already.
 func AddMetric(path, output string) (line string, ok bool, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -173,7 +176,7 @@ var fileTemplate = template.Must(template.New(config.FileName).Funcs(template.Fu
 	"list": tomlStrings,
 }).Parse(fileText))
 
-// render fills in the text of the file.
+// render fills in the template.
 func (p project) render() []byte {
 	var b bytes.Buffer
 	if err := fileTemplate.Execute(&b, p); err != nil {

@@ -15,28 +15,29 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// subject is what the checks look at. It does not change while they run.
+// subject is what the checks look at. It does not change while they run, so that they may run side by side.
 type subject struct {
 	dir       string
 	repo      *source.Repo // nil with repoErr
 	repoErr   error
 	config    *config.Config // with defaults; never nil
 	configErr error
-	named     bool // the configuration was named by --config
+	named     bool // by --config; then a missing file is an error
 
-	// probe asks the driver, once and before the checks that use a device: their
-	// load would show in its clocks and in its list of processes.
+	// probe asks the driver, once, and before the checks that use a device: their load would show in its clocks and its
+	// list of processes. It may hang with the driver.
 	probe func() gpu.Report
 }
 
-// open reads the repository in dir and its configuration, or the one in
-// configFile if that is not "".
+// open reads the repository in dir and its configuration, or configFile if that is not "". It does not fail: what
+// goes wrong is kept for the check that reports it.
 func open(dir, configFile string) *subject {
 	s := &subject{dir: dir, named: configFile != "", probe: sync.OnceValue(gpu.Probe)}
 	if abs, err := filepath.Abs(dir); err == nil {
 		s.dir = abs
 	}
 	s.repo, s.repoErr = source.Open(s.dir)
+	// Without a configuration the checks go by the defaults: kind command, all devices.
 	cfg, err := config.Load(cmp.Or(configFile, filepath.Join(s.top(), config.FileName)))
 	if cfg == nil {
 		cfg, s.configErr = &config.Config{}, err
@@ -45,7 +46,7 @@ func open(dir, configFile string) *subject {
 	return s
 }
 
-// close gives the repository back, if one was opened.
+// close closes the repository, if one was opened.
 func (s *subject) close() {
 	if s.repo != nil {
 		_ = s.repo.Close()
@@ -60,7 +61,7 @@ func (s *subject) top() string {
 	return s.dir
 }
 
-// waitForDriver probes the devices, but does not wait for a driver that hangs.
+// waitForDriver lets the probe finish before other checks begin, but does not wait for a driver that hangs.
 func (s *subject) waitForDriver(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -74,8 +75,7 @@ func (s *subject) waitForDriver(ctx context.Context) {
 	}
 }
 
-// kind names the kind of project in brackets, unless the configuration that says
-// it cannot be read.
+// kind names the kind of project in brackets, or is "" if the configuration cannot be read.
 func (s *subject) kind() string {
 	if isInvalid(s.configErr) {
 		return ""
@@ -83,7 +83,9 @@ func (s *subject) kind() string {
 	return " (kind " + s.config.Kind + ")"
 }
 
-// checks lists what there is to check, in the order of the table.
+// checks lists what there is to check, in the order of the table. A check is needed if the configured project
+// cannot be searched without it. The limits are for slow machines: a cold import of torch takes ten
+// seconds on a fast one.
 func (s *subject) checks() []check {
 	const quick = 20 * time.Second
 	cfg := s.config

@@ -14,12 +14,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// namesDevices reports whether the configuration asks for certain devices.
+// namesDevices reports whether the configuration asks for certain devices, so that a machine without them is not
+// ready.
 func namesDevices(gpus []string) bool {
 	return !slices.Equal(gpus, []string{"auto"}) && !slices.Equal(gpus, []string{"none"})
 }
 
-// devicesHere describes the devices of this machine and tries to open those in gpus.
+// devicesHere describes the devices of this machine and tries to open those in gpus, the value of [device] gpus.
 func devicesHere(rep gpu.Report, gpus []string) Finding {
 	if !rep.Available || len(rep.Devices) == 0 {
 		why := cmp.Or(rep.Why, "the driver reports no device")

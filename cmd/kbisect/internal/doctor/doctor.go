@@ -1,6 +1,7 @@
-// Package doctor checks what a search needs on this machine and in this repository, and
-// prints a table of what works, what does not, and what to do about it ([Run]). Checks
-// know nothing of one another and each has its own limit, since drivers may hang.
+// Package doctor checks what a search needs on this machine and in this repository, and prints a table of what
+// works, what does not, and what to do about it ([Run]); [Executor] does so for a cluster. A check yields a
+// [Finding]. Checks know nothing of one another, and each has its own time limit, since drivers may hang. Nothing
+// here changes the machine or the repository, and nothing here knows of searches or the results of trials.
 package doctor
 
 import (
@@ -18,17 +19,19 @@ import (
 // state is the result of a check.
 type state string
 
+// The states. Only StateProblem says that something should be repaired; whether stateMissing matters depends on the
+// project.
 const (
 	StateOK      state = "ok"
-	stateMissing state = "missing" // not there, which matters only where it is needed
+	stateMissing state = "missing" // not there, which matters only if it is needed
 	StateProblem state = "problem" // there and broken
 )
 
-// Finding is the result of one check. Found may have several lines.
+// Finding is the result of one check. Found is for people and may have several lines.
 type Finding struct {
 	State state
 	Found string
-	Hint  string // what a person can do; "" where there is nothing to do
+	Hint  string // what a person can do; "" if there is nothing to do
 }
 
 // passed is a finding that all is well.
@@ -47,19 +50,17 @@ func problemOf(err error) Finding {
 	return broken(hint.Split(err))
 }
 
-// check is one line of the table. Checks know nothing of one another and may
-// run at the same time; each has its own limit.
+// check is one line of the table. Checks run at the same time and must not depend on each other.
 type check struct {
 	name   string
-	needed bool // without it the configured kind of project cannot be searched
+	needed bool // a search of the configured project cannot do without
 	limit  time.Duration
 	run    func(ctx context.Context) Finding
 }
 
-// Run checks the machine and the repository in dir, with its kbisect.toml unless
-// configFile names another file, and writes a table of findings with hints. ok is
-// false only where something is missing or broken that the configured kind of
-// project needs.
+// Run checks the machine and the repository in dir, with its kbisect.toml unless configFile names another file, and
+// writes a table of findings with hints to out. Each line is written as soon as its check and all before it have
+// ended. ok is false only if something that the configured project needs is missing or broken.
 func Run(ctx context.Context, out io.Writer, version, dir, configFile string) (ok bool) {
 	s := open(dir, configFile)
 	defer s.close()
@@ -89,7 +90,8 @@ func Run(ctx context.Context, out io.Writer, version, dir, configFile string) (o
 	return true
 }
 
-// Findings runs only the named checks, for the project in dir.
+// Findings runs only the named checks, for the project in dir, and returns their findings by name. Unknown names
+// are left out.
 func Findings(ctx context.Context, dir string, names []string) map[string]Finding {
 	s := open(dir, "")
 	defer s.close()
@@ -103,10 +105,10 @@ func Findings(ctx context.Context, dir string, names []string) map[string]Findin
 	return out
 }
 
-// examine runs the checks a few at a time and returns, in their order,
-// functions that wait for each finding.
+// examine starts the checks, three at a time, and returns functions, in the order of the checks, that wait for a
+// finding. Compilers and Python started all at once would time each other out on a small machine. Asking for a
+// finding whose check waits for its turn runs it at once.
 func examine(ctx context.Context, checks []check) []func() Finding {
-	// Few at a time: compilers and Python started all at once would time each other out on a small machine.
 	slots := make(chan struct{}, 3)
 	out := make([]func() Finding, len(checks))
 	for i, c := range checks {
@@ -120,8 +122,8 @@ func examine(ctx context.Context, checks []check) []func() Finding {
 	return out
 }
 
-// bounded gives a check its limit, and does not wait for one that ignores it: a
-// driver may hang inside the kernel.
+// bounded runs a check within its limit. A check that notices the end of its context can say more than "no answer"
+// and gets 15 s for that; one that hangs inside the kernel, as a driver may, is left behind with its goroutine.
 func (c check) bounded(ctx context.Context) Finding {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -133,7 +135,7 @@ func (c check) bounded(ctx context.Context) Finding {
 		return f
 	case <-ctx.Done():
 	}
-	select { // a check that notices the end of its time says more
+	select {
 	case f := <-answer:
 		return f
 	case <-time.After(15 * time.Second):
@@ -141,7 +143,8 @@ func (c check) bounded(ctx context.Context) Finding {
 	}
 }
 
-// print writes one line of the table, and more for more lines found.
+// print writes one line of the table, and indents further lines of Found and Hint below it. width is that of the
+// names.
 func (f Finding) print(out io.Writer, name string, width int) {
 	indent := strings.Repeat(" ", width+11)
 	found := strings.ReplaceAll(strings.TrimRight(f.Found, "\n"), "\n", "\n"+indent)

@@ -16,11 +16,12 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// jobLimit is how long the job of [Executor] may wait and run.
+// jobLimit is how long the job of [Executor] may wait and run altogether.
 const jobLimit = 2 * time.Minute
 
-// Executor checks [executor] of kbisect.toml, or a Slurm that is here where there is none: whether the scheduler answers,
-// jobs see the shared folder, and one that asks for what trials ask for runs. ok is false where one of them is not so.
+// Executor checks the executor of kbisect.toml or, if there is none, a Slurm that is installed here: whether the
+// scheduler answers, whether jobs see the shared folder, and whether a job that asks for what trials ask for runs.
+// It submits one job and removes it again. ok is false if any of this fails, including the removal.
 func Executor(ctx context.Context, out io.Writer, version, dir, configFile string) (ok bool) {
 	s := open(dir, configFile)
 	defer s.close()

@@ -29,18 +29,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// isInvalid reports that there is a configuration and it cannot be read.
+// isInvalid reports whether there is a configuration that cannot be read. None at all is fine.
 func isInvalid(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// system reports on what the machine runs, which matters where a problem is told of.
+// system describes the machine for bug reports. It never fails.
 func system(context.Context) Finding {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return passed("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-// repository reports whether there is a history to search.
+// repository checks that there is a history to search.
 func (s *subject) repository(context.Context) Finding {
 	if s.repoErr != nil {
 		return problemOf(s.repoErr)
@@ -63,6 +63,7 @@ func (s *subject) repository(context.Context) Finding {
 	return passed("%s", found)
 }
 
+// configuration checks that kbisect.toml is valid, makes a plan, has been filled in, and names sources that exist.
 func (s *subject) configuration(context.Context) Finding {
 	switch {
 	case errors.Is(s.configErr, fs.ErrNotExist) && s.named:
@@ -76,6 +77,7 @@ func (s *subject) configuration(context.Context) Finding {
 	for _, w := range s.config.Warnings {
 		found += "\n" + w
 	}
+	// A file may be valid and still not make a plan, such as one without a command.
 	project, err := s.config.Project("")
 	if err == nil {
 		project.Static = policy.AllStatic(s.config.Metrics)
@@ -111,7 +113,7 @@ func unfilled(path string) string {
 	return ""
 }
 
-// cudaTask reports whether the project is a KernelBot problem in CUDA C++.
+// cudaTask reports whether the project is a KernelBot problem in CUDA C++, which needs nvcc.
 func cudaTask(cfg *config.Config) bool {
 	if cfg.Kind != kernels.KindKernelbot {
 		return false
@@ -120,8 +122,8 @@ func cudaTask(cfg *config.Config) bool {
 	return err == nil && project.Task.Lang == "cu"
 }
 
-// commands looks up the programs that the configuration starts. One with a relative
-// path is made by the build or part of a commit, so it cannot be looked up here.
+// commands looks up the programs that the configuration starts. One with a relative path is made by the build or is
+// part of a commit, so that it cannot be looked up here.
 func commands(cfg *config.Config) Finding {
 	var found, gone []string
 	for _, c := range []struct {
@@ -158,7 +160,7 @@ func commands(cfg *config.Config) Finding {
 	return missing("no kbisect.toml", "")
 }
 
-// buildCache reports whether builds can be kept, and how much room there is for them.
+// buildCache checks that builds can be kept, and how much room there is for them.
 func buildCache(context.Context) Finding {
 	dir, warning, err := cache.Root()
 	if err != nil {
@@ -170,7 +172,7 @@ func buildCache(context.Context) Finding {
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
 }
 
-// workspaces reports where candidates lie.
+// workspaces says where candidates are exported to.
 func workspaces(context.Context) Finding {
 	room, why := workspace.Memory{Dir: workspace.SharedMemory}.Room()
 	if room == 0 {
@@ -179,7 +181,8 @@ func workspaces(context.Context) Finding {
 	return passed("in %s where nothing is built and no times are compared, up to %s; else on the disk", workspace.SharedMemory, humanize.IBytes(uint64(room)))
 }
 
-// store reports whether results can be read and kept.
+// store checks that stored results can be read and new ones kept. It opens the store for reading only, as another
+// kbisect may be writing.
 func (s *subject) store(context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")
@@ -195,11 +198,11 @@ func (s *subject) store(context.Context) Finding {
 	return roomIn(store.Dir(s.repo.CommonDir()), "kbisect keeps its results here; make it writable")
 }
 
-// minFree is the least free space for builds, in bytes.
+// minFree is the least free space for builds and results that is not a problem, in bytes.
 const minFree = 1 << 30
 
-// roomIn tries to write into dir, or into the nearest directory above it that
-// is there, and leaves nothing behind.
+// roomIn tries to write into dir, or into the nearest existing folder above it, and leaves nothing behind.
+// Permissions alone do not tell: the file system may be full, read-only or over its quota.
 func roomIn(dir, hint string) Finding {
 	at := dir
 	for {
@@ -209,7 +212,6 @@ func roomIn(dir, hint string) Finding {
 		}
 		at = filepath.Dir(at)
 	}
-	// Permissions alone do not say it: the file system may be full, read-only or over its quota.
 	f, err := os.CreateTemp(at, ".kbisect-doctor-*")
 	if err != nil {
 		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
@@ -234,7 +236,7 @@ func roomIn(dir, hint string) Finding {
 	return passed("%s, %s free%s", dir, humanize.IBytes(free), note)
 }
 
-// hooks reports whether there is a pre-push hook that git would call, wherever it looks for hooks.
+// hooks looks for a pre-push hook where git does, which core.hooksPath may change.
 func (s *subject) hooks(ctx context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")
@@ -261,8 +263,7 @@ func (s *subject) hooks(ctx context.Context) Finding {
 	return passed("pre-push in %s%s belongs to another program", dir, where)
 }
 
-// cgroup says whether trials can have control groups of their own. kbisect also
-// works without.
+// cgroup says whether trials can have control groups of their own. kbisect works without them, too.
 func cgroup(context.Context) Finding {
 	if dir, yes := proc.Delegated(); yes {
 		return passed("v2, delegated: each trial gets its own group below %s", dir)
@@ -270,8 +271,8 @@ func cgroup(context.Context) Finding {
 	return missing("no delegated v2 group; a process supervises the trials instead", "")
 }
 
-// sandbox says whether trials can have namespaces of their own, which they have where they were asked for: a user
-// namespace would take setuid programs from all others, and most containers allow none.
+// sandbox says whether trials can have namespaces of their own. They get them only where they were asked for: a
+// user namespace would take setuid programs away from everyone else, and most containers allow none.
 func sandbox(ctx context.Context) Finding {
 	dir, remove, err := machine.Scratch(ctx)
 	if err == nil {

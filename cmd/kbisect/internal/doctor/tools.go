@@ -18,8 +18,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// cCompiler compiles a program and runs it, because a compiler may be there
-// without its headers or its linker.
+// cCompiler compiles a program and runs it, because a compiler may be installed without its headers or its linker.
 func cCompiler(ctx context.Context) Finding {
 	path := ""
 	for _, name := range []string{machine.FirstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
@@ -43,7 +42,8 @@ func cCompiler(ctx context.Context) Finding {
 	return passed("%s (%s), compiles and runs", v.First(), path)
 }
 
-// hello compiles a known-good program in a temporary directory and, with run, runs it.
+// hello compiles a known-good program in a temporary folder and, with run, runs it. limit is for each of the two
+// steps.
 func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, compiler ...string) Finding {
 	dir, remove, err := machine.Scratch(ctx)
 	if err != nil {
@@ -71,7 +71,8 @@ func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, 
 	return passed("compiles and runs")
 }
 
-// nvcc looks in PATH and where CUDA is usually installed.
+// nvcc looks in PATH and where CUDA is usually installed, since a missing PATH is the most common mistake. It runs
+// a kernel if there is a device.
 func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	path, err := exec.LookPath("nvcc")
 	if err != nil {
@@ -99,7 +100,7 @@ func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	return f
 }
 
-// torch reports whether Python has PyTorch, and whether that sees the devices.
+// torch checks that Python has PyTorch and, if there are devices, that it computes on one.
 func torch(ctx context.Context, rep gpu.Report) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -119,7 +120,7 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 	return torchHello(ctx, python, name, rep.CUDA)
 }
 
-// torchHello runs the known-good program for torch on the device.
+// torchHello runs the known-good program for torch on the device. newest is the newest CUDA version of the driver.
 func torchHello(ctx context.Context, python, name, newest string) Finding {
 	h := harness.HelloFor("torch")
 	dir, remove, err := machine.Scratch(ctx)
@@ -134,8 +135,8 @@ func torchHello(ctx context.Context, python, name, newest string) Finding {
 	return passed("%s, computes on the device", name)
 }
 
-// toolCheck looks a program up and asks for its version, which is in the line that
-// begins with prefix; "" means the first line.
+// toolCheck is a check that looks a program up and asks for its version, which is in the line that begins with
+// prefix; "" means the first line.
 func toolCheck(name, prefix, hint string, args ...string) func(context.Context) Finding {
 	return func(ctx context.Context) Finding {
 		path, err := exec.LookPath(name)
@@ -150,7 +151,7 @@ func toolCheck(name, prefix, hint string, args ...string) func(context.Context) 
 	}
 }
 
-// profilers lists the profilers of this machine and what they may read.
+// profilers lists the profilers in PATH and whether the driver lets this user read performance counters.
 func profilers(context.Context) Finding {
 	var tools []string
 	for _, name := range []string{"ncu", "nsys", "cuobjdump"} {

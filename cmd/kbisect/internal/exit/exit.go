@@ -19,7 +19,7 @@ const (
 	Machine      = 5   // this machine cannot do it, or its devices failed
 	Internal     = 70  // a bug in kbisect
 	Interrupted  = 130 // by a signal
-	Unread       = 141 // nobody reads the output any more, as after | head
+	Unread       = 141 // the reader of the output has gone, as after | head
 )
 
 // Error is an error that ends the program with a code. A nil Err means that the

@@ -10,11 +10,12 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Culprit says why a culprit differs from its parent. It reuses what the search has launched and built, and adds
-// launches under profilers where there is a device and a launch is short. It must be called while the pipeline is
-// open. about is the change of a number that the search found, without a ratio the phase that times out, nil
-// for another failure. Culprit returns nil where there is
-// nothing to explain or --no-explain was given.
+// Culprit says why a culprit differs from its parent, for the report of a search. It reuses what the search has
+// launched and built, and adds launches under profilers if there is a device and a launch is short. It must be
+// called while the session's pipeline is open, since it works in its workspaces.
+//
+// about is the change of a number that the search found; without a ratio it names the phase that times out; nil
+// stands for another failure. The result is nil if there is nothing to explain or --no-explain was given.
 func Culprit(ctx context.Context, j *session.Session, parent, culprit string, about *bisect.Effect) (*report.Explanation, error) {
 	if j.Policy.NoExplain || parent == "" || culprit == "" {
 		return nil, nil
@@ -28,7 +29,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	}
 	for i := range x.sides {
 		if f := x.sides[i].buildFailure(); f != nil {
-			x.sides[i].build = *f // building it again would only fail again
+			x.sides[i].build = *f // or look would build it again, and fail again
 		}
 	}
 	if err := x.look(ctx); err != nil {
@@ -38,8 +39,8 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	return &doc, nil
 }
 
-// known is a candidate with the launches that the search made of it. Launches that were stopped early do not show how
-// long a phase takes, so they count only where there are no others.
+// known is a candidate with the launches that the search made of it. Launches that were stopped early do not show
+// how long a phase takes, so that they count only if there are no others.
 func known(j *session.Session, commit string, purpose bisect.Purpose) examined {
 	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
 	for _, l := range j.Launches {

@@ -1,6 +1,10 @@
-// Package explain says why one candidate differs from another: phases, kernels,
-// registers, machine code and profiles, set side by side ([Compare]). It looks at what
-// was built and launched in a session; it does not judge which side is worse.
+// Package explain says why one candidate differs from another: phases, kernels, registers, machine code and
+// profiles, side by side ([Compare] for kbisect explain, [Culprit] for a search). An explainer looks at what was
+// built and launched in a session (look.go), joins what the tools say about each kernel (kernels.go), and puts it
+// into rows (rows.go).
+//
+// It must not judge which side is worse, nor rank the rows: bisect/report does. What a machine cannot show is listed as
+// missing and is never an error.
 package explain
 
 import (
@@ -20,7 +24,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
-// Kind is the kind of sessions of kbisect explain.
+// Kind is the kind of the sessions of kbisect explain.
 const Kind = "explain"
 
 // Results of an explanation; others are those of the store.
@@ -36,13 +40,14 @@ const (
 	CulpritLimit = 2 * time.Minute
 )
 
-// Compare builds, launches and profiles two revisions and reports why they differ. Its error carries the exit code.
+// Compare builds, launches and profiles two revisions and reports why they differ. words are the two revisions;
+// either may carry flags. Its error carries the exit code.
 func Compare(ctx context.Context, e session.Env, words []string) error {
 	return session.LaunchTwo(ctx, e, words, Kind, readRequest, explain)
 }
 
-// readRequest puts the options of kbisect explain into the policy. The compiler has to print the registers and
-// spills of each kernel.
+// readRequest puts the options of kbisect explain into the policy. -Xptxas=-v makes the compiler print the
+// registers and spills of each kernel, of which nothing else tells the spills. The user's own flags stay.
 func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 	if n := q.Launches; n < 1 {
 		return exit.Usagef("--launches %d: at least one is needed", n)
@@ -52,7 +57,7 @@ func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 	return nil
 }
 
-// explain examines both sides and reports.
+// explain examines both sides, reports, and concludes the session.
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
 	x := explainerOf(t, pair.Sides)
 	err := x.see(ctx, q.Launches)
@@ -68,7 +73,7 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 	return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Summary, Code: explainCode(doc), Cause: err, Document: &doc})
 }
 
-// explainerOf is an explainer for two candidates that were not launched yet.
+// explainerOf is an explainer for two candidates of which nothing is known yet.
 func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"}
 	x := newExplainer(t, Limit)
@@ -76,7 +81,7 @@ func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	return x
 }
 
-// see launches both sides, then examines what was built.
+// see launches both sides and then examines what was built.
 func (x *explainer) see(ctx context.Context, launches int) error {
 	if err := x.launch(ctx, launches); err != nil {
 		return err
@@ -84,7 +89,7 @@ func (x *explainer) see(ctx context.Context, launches int) error {
 	return x.look(ctx)
 }
 
-// explainCode is the exit code: whatever was seen of the two explains something.
+// explainCode is the exit code: 0 as soon as anything could be set side by side, however the launches ended.
 func explainCode(doc report.Explanation) int {
 	if doc.Error == nil && len(doc.Rows) > 0 {
 		return exit.OK
@@ -92,8 +97,9 @@ func explainCode(doc report.Explanation) int {
 	return session.ExitCode(doc.Result)
 }
 
-// launch launches A and B in turn, for the times of their phases. A side that fails is not launched again. Both are
-// built anew, because the build cache does not keep what the compiler says about spills.
+// launch launches A and B in turn, n times each, for the times of their phases. A side that fails is not launched
+// again. The first launch builds anew (Clean), because the build cache does not keep what the compiler says about
+// spills.
 func (x *explainer) launch(ctx context.Context, n int) error {
 	for i := range n {
 		for k := range x.sides {
@@ -115,7 +121,7 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 	return nil
 }
 
-// document is the explanation with both sides, by the words for them.
+// document is the explanation with both sides under the names that the user gave them.
 func (x *explainer) document(a, b string) report.Explanation {
 	doc := x.explanation()
 	doc.Session = x.session.Record.ID
@@ -123,7 +129,7 @@ func (x *explainer) document(a, b string) report.Explanation {
 	return doc
 }
 
-// side is A or B as the session saw it.
+// side is A (k = 0) or B (k = 1) as the session saw it.
 func (x *explainer) side(k int, word string) report.Candidate {
 	var s compare.Side
 	for _, o := range x.sides[k].outcomes {

@@ -11,28 +11,31 @@ import (
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
-// kernelView is what is known about one kernel of one side.
+// kernelView is what is known about one kernel of one side. Each source may be missing: usage and code are nil
+// without a look at the build, ncu and trace are empty without a profiler. Numbers that are not known are NaN.
 type kernelView struct {
-	name   string // as people write it
+	name   string // demangled; without parameters if that is unique, see withoutParameters
 	usage  *cuda.Usage
 	spills bool // the compiler reported spills
 	code   *cuda.Function
-	ncu    []cuda.Launched // by grid and block, the one that took most time first
+	ncu    []cuda.Launched // one per grid and block, the one that took the most time first
 	trace  []cuda.Launched // likewise
-	device string          // compute capability
+	device string          // compute capability, such as 9.0; "" if unknown
 }
 
-// kernelPair is a kernel of A and the same kernel of B; one of them may be [nowhere].
+// kernelPair is a kernel of A and the same kernel of B. One of them may be [nowhere], but neither is nil.
 type kernelPair struct {
 	name string
 	a, b *kernelView
 	time float64 // share of the time on the device, NaN if nothing is known
 }
 
-// nowhere is what is known about a kernel that a side does not have.
+// nowhere stands for a kernel that a side does not have: all of its numbers are unknown.
 var nowhere = &kernelView{}
 
-// views joins, by name, what the compiler, the tools and the profilers say about the kernels of one side.
+// views joins, by demangled name, what the compiler, the tools and the profilers say about the kernels of one side.
+// A binary may hold code for several architectures; only the one that the device runs counts. device is its compute
+// capability or "" for what a profiler reported.
 func (s *examined) views(device string) []*kernelView {
 	if device == "" {
 		device = s.capability()
@@ -83,7 +86,9 @@ func (s *examined) capability() string {
 	return ""
 }
 
-// arch is the architecture whose code a device runs: the newest that is no newer than the device.
+// arch is the architecture whose code a device runs: the newest that is not newer than the device. Without a device
+// it is the newest of all, and the oldest if all are newer than the device. Names of the same capability (sm_90,
+// sm_90a) go by their letters.
 func (s *examined) arch(device string) string {
 	var all []string
 	for _, u := range s.usage {
@@ -109,7 +114,7 @@ func (s *examined) arch(device string) string {
 	return best
 }
 
-// capabilityOf is the compute capability of an architecture: 9.0 of sm_90a.
+// capabilityOf is the compute capability of an architecture: 9.0 for sm_90a, 12.0 for sm_120; "" for anything else.
 func capabilityOf(arch string) string {
 	digits := strings.TrimRight(strings.TrimPrefix(arch, "sm_"), "abcdefghijklmnopqrstuvwxyz")
 	if len(digits) < 2 {
@@ -118,8 +123,8 @@ func capabilityOf(arch string) string {
 	return digits[:len(digits)-1] + "." + digits[len(digits)-1:]
 }
 
-// withoutParameters removes the parameters from the names of kernels, unless two kernels of a side would then have the
-// same name.
+// withoutParameters removes the parameters from the names of kernels, so that a change of the signature does not
+// look like a new kernel; but not if two kernels of a side would then have the same name. It changes the views.
 func withoutParameters(sides ...[]*kernelView) {
 	shared := map[string]bool{}
 	for _, all := range sides {
@@ -139,9 +144,10 @@ func withoutParameters(sides ...[]*kernelView) {
 	}
 }
 
-// pairKernels pairs the kernels of A and B by name. Those left over are paired by the name of their function, where it
-// is the only one left on each side: a change of template arguments renames a kernel. The pair that takes most time
-// comes first. gone and added are the kernels of A and of B without a partner.
+// pairKernels pairs the kernels of A and B by name. Those left over are paired by the name of their function if it
+// is the only one left on each side, since a change of template arguments renames a kernel. Every kernel is in
+// exactly one pair; the pair that takes the most time comes first. gone and added are the names of the kernels of A
+// and of B without a partner.
 func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
 	withoutParameters(a, b)
 	names := func(all []*kernelView) (out []string) {
@@ -181,7 +187,8 @@ func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) 
 	return pairs, gone, added
 }
 
-// shares computes each kernel's share of the device time, on the side where it is larger, and sorts by it.
+// shares sets each kernel's share of the device time, 0 to 1, on the side where it is larger, and sorts by it; NaN
+// if no side has times. Of equal ones, kernels that both sides have come first.
 func shares(pairs []kernelPair) {
 	side := func(of func(kernelPair) *kernelView) (total float64, times []float64) {
 		for _, p := range pairs {
@@ -212,7 +219,7 @@ func shares(pairs []kernelPair) {
 	})
 }
 
-// zeroNaN is 0 for a number that is not known, where numbers are added.
+// zeroNaN is v, or 0 if it is unknown.
 func zeroNaN(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -220,8 +227,8 @@ func zeroNaN(v float64) float64 {
 	return v
 }
 
-// seconds is the device time of a kernel: of all its launches where a trace has them, else of one launch per grid and
-// block as ncu saw it.
+// seconds is the device time of a kernel in seconds: of all its launches if there is a trace, else of one launch
+// per grid and block as ncu measured it.
 func (v *kernelView) seconds() (sum float64) {
 	for _, l := range v.trace {
 		sum += l.Seconds()
@@ -234,9 +241,10 @@ func (v *kernelView) seconds() (sum float64) {
 	return sum
 }
 
-// metric is a metric of ncu, for the grid and block that took most time; NaN if unknown.
+// metric is a metric of ncu for the grid and block that took the most time; NaN if unknown.
 func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncu) }
 
+// metricOf is a metric of the first of the launches, which are sorted by time; NaN if unknown.
 func metricOf(name string, launched []cuda.Launched) float64 {
 	if len(launched) > 0 {
 		if m, ok := launched[0].Metrics[name]; ok {
@@ -246,7 +254,7 @@ func metricOf(name string, launched []cuda.Launched) float64 {
 	return math.NaN()
 }
 
-// figure is the first known value, NaN if there is none.
+// figure is the first of the values that is known, NaN if none is.
 func figure(values ...float64) float64 {
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -256,7 +264,7 @@ func figure(values ...float64) float64 {
 	return math.NaN()
 }
 
-// static is a figure that the compiler reported, NaN if unknown.
+// static is a figure that the compiler reported; NaN if it did not.
 func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 	if v.usage == nil {
 		return math.NaN()
@@ -264,23 +272,26 @@ func (v *kernelView) static(of func(*cuda.Usage) int) float64 {
 	return float64(of(v.usage))
 }
 
-// registers are the registers of a thread: by ncu, by the compiler and by a trace, NaN for each that is unknown.
+// registers are the registers of a thread by source, in this order: ncu, compiler, trace. Unknown ones are NaN, so
+// that the same index means the same source on both sides; see sameSource.
 func (v *kernelView) registers() []float64 {
 	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.trace)}
 }
 
-// staticShared is the static shared memory in bytes, by ncu and by the compiler.
+// staticShared is the static shared memory in bytes by source: ncu, compiler.
 func (v *kernelView) staticShared() []float64 {
 	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
 }
 
-// dynamicShared is the dynamic shared memory in bytes: by ncu, else what a trace has beyond the static.
+// dynamicShared is the dynamic shared memory in bytes: by ncu, or else what a trace, which counts both, has beyond
+// the static.
 func (v *kernelView) dynamicShared() float64 {
 	beyond := metricOf(cuda.MetricShared, v.trace) - figure(v.staticShared()...)
 	return figure(v.metric(cuda.MetricDynamic), max(0, beyond))
 }
 
-// spilt is a figure about spills. Without a report of the compiler a 0 would be a guess, so it is NaN.
+// spilt is a figure about spills in bytes. Without a report of the compiler it is NaN: a cubin does not say, and 0
+// would be a guess.
 func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	if !v.spills {
 		return math.NaN()
@@ -288,7 +299,7 @@ func (v *kernelView) spilt(of func(*cuda.Usage) int) float64 {
 	return v.static(of)
 }
 
-// launchedLike are the launches that show grid and block: of a trace, which has all of them, else of ncu.
+// launchedLike are the launches that show grid and block: of a trace, which has all of them, or else of ncu.
 func (v *kernelView) launchedLike() []cuda.Launched {
 	if len(v.trace) > 0 {
 		return v.trace
@@ -296,7 +307,8 @@ func (v *kernelView) launchedLike() []cuda.Launched {
 	return v.ncu
 }
 
-// occupancy is the theoretical occupancy in percent, by ncu or else computed, and what limits it.
+// occupancy is the theoretical occupancy in percent and what limits it: as ncu says, or else computed from
+// registers, shared memory and threads of the longest launch; NaN if one of them is unknown.
 func (v *kernelView) occupancy() (share float64, limit string) {
 	l := v.launchedLike()
 	if len(l) == 0 {
@@ -319,7 +331,8 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 	return 100 * o.Share, o.Limit
 }
 
-// configs lists the grids or blocks of a kernel, the one that took most time first.
+// configs lists the grids or blocks of a kernel, "X x Y x Z", the one that took the most time first; at most two
+// and a count.
 func (v *kernelView) configs(of func(cuda.Launched) [3]int) string {
 	var out []string
 	for _, l := range v.launchedLike() {

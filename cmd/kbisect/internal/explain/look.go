@@ -17,20 +17,21 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// explainer examines two candidates as closely as the machine allows: what was built, then launches under profilers.
+// explainer examines two candidates as closely as the machine allows: first what was built, then launches under
+// profilers. It is used by one goroutine.
 type explainer struct {
 	session  *session.Session
-	sides    [2]examined
+	sides    [2]examined   // A and B, or parent and culprit
 	missing  []string      // what could not be examined, and why
 	seen     []string      // the profilers that were used
 	device   bool          // there is a device to profile on
 	profiles bool          // launches under profilers are wanted
-	left     time.Duration // for launches under profilers
+	left     time.Duration // that launches under profilers may still take
 	ncu      ncu
-	about    *bisect.Effect // the change to explain, nil where it is not of a number
+	about    *bisect.Effect // the change to explain; nil if it is not of a number
 }
 
-// ncu is Nsight Compute on this machine.
+// ncu is what is known about Nsight Compute on this machine.
 type ncu struct {
 	path    string
 	version string
@@ -38,22 +39,22 @@ type ncu struct {
 	over    bool // it does not work here, and missing says so
 }
 
-// examined is what was seen of one candidate.
+// examined is what was seen of one candidate. Everything but candidate and purpose may be empty.
 type examined struct {
 	candidate  bisect.Candidate
-	purpose    bisect.Purpose // names the slot
+	purpose    bisect.Purpose // says in which workspace it is looked at
 	outcomes   []bisect.Outcome
-	build      bisect.Outcome // has a class if the build cannot be examined
-	usage      []cuda.Usage
-	spills     bool // the compiler reported them
-	sass       []cuda.Function
+	build      bisect.Outcome  // has a class if the candidate could not be built
+	usage      []cuda.Usage    // registers and memory, one for each kernel and architecture
+	spills     bool            // the compiler reported them
+	sass       []cuda.Function // machine code, likewise
 	launched   []cuda.Launched // as ncu saw them
 	trace      *cuda.Trace     // as torch.profiler saw them
-	compiled   cuda.Compiled
+	compiled   cuda.Compiled   // what torch.compile did during the traced launch
 	recompiled int
 }
 
-// failed is the first launch that did not end well.
+// failed is the first launch that failed; nil if none did.
 func (s *examined) failed() *bisect.Outcome {
 	for i := range s.outcomes {
 		if s.outcomes[i].Class != bisect.OK {
@@ -63,12 +64,12 @@ func (s *examined) failed() *bisect.Outcome {
 	return nil
 }
 
-// ran reports that the program was launched: the trials of a static metric may only build it.
+// ran reports whether the program was launched at all: trials of a static metric may only build it.
 func (s *examined) ran() bool {
 	return slices.ContainsFunc(s.outcomes, func(o bisect.Outcome) bool { return o.Wall > 0 })
 }
 
-// wall is how long a launch that ended well took, 0 if none did.
+// wall is how long the longest launch that ended well took; 0 if none did.
 func (s *examined) wall() (most time.Duration) {
 	for _, o := range s.outcomes {
 		if o.Class == bisect.OK {
@@ -78,7 +79,7 @@ func (s *examined) wall() (most time.Duration) {
 	return most
 }
 
-// newExplainer is an explainer whose launches under profilers may take limit together, unless the policy says otherwise.
+// newExplainer is an explainer whose launches under profilers may take limit altogether, or what the policy says.
 func newExplainer(j *session.Session, limit time.Duration) *explainer {
 	if l := j.Policy.ExplainLimit; l > 0 {
 		limit = l
@@ -90,15 +91,15 @@ func newExplainer(j *session.Session, limit time.Duration) *explainer {
 	return x
 }
 
-// miss notes, once, what could not be examined and why.
+// miss notes what could not be examined and why; the same text only once.
 func (x *explainer) miss(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(x.missing, text) {
 		x.missing = append(x.missing, text)
 	}
 }
 
-// look examines both candidates in their workspaces as long as the budget lasts. What was built comes first, so that it
-// is known even where profiling uses up all the time.
+// look examines both candidates in their workspaces within the budget. What was built comes first, so that it is
+// known even if profiling uses up all the time. A budget that ends is no error: what is left is listed as missing.
 func (x *explainer) look(ctx context.Context) error {
 	within := ctx
 	if s := x.session.Slots; s != nil && !s.Until.IsZero() {
@@ -114,7 +115,8 @@ func (x *explainer) look(ctx context.Context) error {
 	return err
 }
 
-// examine is look without its bound.
+// examine is look without the bound. Step by step and not side by side: both sides are compared up to the last step
+// that was finished for both. A side that cannot be built is left out of further steps.
 func (x *explainer) examine(ctx context.Context) error {
 	for _, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
 		for i := range x.sides {
@@ -136,10 +138,11 @@ func (x *explainer) examine(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// toolLimit bounds a tool that reads what was built.
+// toolLimit bounds one call of a tool that reads what was built.
 const toolLimit = 3 * time.Minute
 
-// static reads the device code that was built, and what the compiler reported about it.
+// static reads the device code that was built, and what the compiler said about it during the build. The same
+// kernel may be in several files; the first counts.
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	compiled := cuda.Ptxas(x.session.Pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
@@ -191,7 +194,8 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 	return cuda.SASS(sass), cuda.Resources(resources), nil
 }
 
-// profile runs a candidate under the profilers that are installed and permitted.
+// profile runs a candidate under the profilers that are installed and permitted. torch.profiler comes first, since
+// it tells which kernels take the most time, and ncu then profiles those.
 func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
 	case !x.profiles:
@@ -219,7 +223,7 @@ const (
 	profiledMost  = 15 * time.Minute
 )
 
-// patience is how long the next launch under a profiler may take, 0 when the time is used up.
+// patience is how long the next launch under a profiler may take; 0 when the time is used up.
 func (x *explainer) patience() time.Duration {
 	left := x.left
 	if x.session.Policy.Budget > 0 {
@@ -231,7 +235,7 @@ func (x *explainer) patience() time.Duration {
 	return min(left, profiledMost, profiledTimes*x.session.Policy.Limits.Run)
 }
 
-// run runs a program under a profiler and subtracts its time from what is left.
+// run runs a program under a profiler and subtracts the time from what is left for profiling.
 func (x *explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline.Wrapped) (proc.Result, error) {
 	began := time.Now()
 	res, err := in.Run(ctx, w)
@@ -239,7 +243,8 @@ func (x *explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline
 	return res, err
 }
 
-// torch runs a Python program under torch.profiler.
+// torch runs a Python program under torch.profiler, which a module on its path starts, and counts the compilations
+// that torch logs. Errors are those of the machine; a program that cannot be profiled is missing from the result.
 func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	limit := x.patience()
 	if limit == 0 {
@@ -279,6 +284,7 @@ func (x *explainer) torch(ctx context.Context, s *examined, in *pipeline.Inspect
 	return x.readTraces(s, traces)
 }
 
+// readTraces reads what the profiler left in dir. A trace that is cut off still counts for the kernels it holds.
 func (x *explainer) readTraces(s *examined, dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "trace-*[0-9].json"))
 	if err != nil || len(files) == 0 {
@@ -296,19 +302,19 @@ func (x *explainer) readTraces(s *examined, dir string) error {
 	return nil
 }
 
-// used notes, once, that a profiler was used.
+// used notes that a profiler was used; the same text only once.
 func (x *explainer) used(text string) {
 	if !slices.Contains(x.seen, text) {
 		x.seen = append(x.seen, text)
 	}
 }
 
-// kernelsProfiled is how many kernels of a Python program ncu profiles, those that took most time: it replays each
-// launch many times.
+// kernelsProfiled is how many kernels of a Python program ncu profiles, those that took the most time. It replays
+// each launch many times.
 const kernelsProfiled = 8
 
-// counters runs a candidate under ncu. Older versions of ncu do not know all metrics, so that each failure is followed
-// by a run with fewer.
+// counters runs a candidate under ncu. Older versions of ncu do not know all metrics, so that each failure is
+// followed by a run with fewer. x.ncu.pass stays where it worked: the other side gets the same metrics.
 func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	if x.ncu.over || !x.findNcu(ctx, in) {
 		return nil
@@ -333,7 +339,8 @@ func (x *explainer) counters(ctx context.Context, s *examined, in *pipeline.Insp
 	return nil
 }
 
-// runNcu runs ncu once with one set of metrics. done reports that a smaller set would not help.
+// runNcu runs ncu once with one set of metrics, for the kernels in names or, without names, for all. done reports
+// that a smaller set would not help: it worked, time is up, or reading counters is not permitted.
 func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspection, pass cuda.NcuPass, names []string) (done bool, err error) {
 	limit := x.patience()
 	if limit == 0 {
@@ -373,7 +380,8 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 	return false, nil
 }
 
-// findNcu looks for ncu. Both sides need the same version: the meaning of a metric changes between versions.
+// findNcu looks for ncu. Both sides need the same version, because the meaning of a metric may change between
+// versions.
 func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 	x.ncu.path = cuda.Tool("ncu")
 	if x.ncu.path == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/cuda"
 )
 
-// The groups of an explanation.
+// The groups of an explanation, as its JSON names them.
 const (
 	groupPhases       = "phases"
 	groupMetrics      = "metrics"
@@ -26,7 +26,7 @@ const (
 	groupProfiler     = "profiler"
 )
 
-// explanation puts what is known of both sides into rows and ranks them.
+// explanation puts what is known of both sides into rows. Unknown numbers are NaN; rows without any are left out.
 func (x *explainer) explanation() report.Explanation {
 	a, b := &x.sides[0], &x.sides[1]
 	e := report.Explanation{
@@ -59,7 +59,7 @@ func (s *examined) looked() bool {
 	return s.build.Class == "" && len(s.usage)+len(s.sass)+len(s.launched) > 0 || s.trace != nil
 }
 
-// buildFailure is how the build failed, nil if it did not.
+// buildFailure is how the build failed; nil if it did not.
 func (s *examined) buildFailure() *bisect.Outcome {
 	if s.build.Class != "" && s.build.Phase == "build" {
 		return &s.build
@@ -70,7 +70,7 @@ func (s *examined) buildFailure() *bisect.Outcome {
 	return nil
 }
 
-// capability is the compute capability of the device that launches run on, "" without one.
+// capability is the compute capability of the device that launches run on; "" without one.
 func capability(x *explainer) string {
 	if x.session.Devices == nil || len(x.session.Devices.Watches) == 0 {
 		return ""
@@ -78,16 +78,16 @@ func capability(x *explainer) string {
 	return x.session.Devices.Watches[0].Device().ComputeCapability
 }
 
-// Changes that are taken for noise: relative ones, and phaseLeast in seconds.
+// Changes that are taken for noise. All are relative (0.10 is 10 %) except phaseLeast, in seconds.
 const (
 	phaseNoise   = 0.10
-	onceNoise    = 0.25
+	onceNoise    = 0.25 // of phases that were launched once or twice
 	phaseLeast   = 0.05
 	metricNoise  = 0.02
 	profileNoise = 0.03
 )
 
-// phaseRows are how launches ended, the times of their phases, and the numbers that the program sends.
+// phaseRows are how launches ended, the times of their phases in seconds, and the numbers that the program sends.
 func (x *explainer) phaseRows() (rows []figures.Row) {
 	a, b := x.sides[0].outcomes, x.sides[1].outcomes
 	ends := func(all []bisect.Outcome) string {
@@ -131,7 +131,7 @@ func (x *explainer) phaseRows() (rows []figures.Row) {
 	return append(rows, x.metricRows()...)
 }
 
-// longest is the time in seconds of the longest launch with its build.
+// longest is the time in seconds of the longest launch, with its build.
 func longest(all []bisect.Outcome) (most float64) {
 	for _, o := range all {
 		most = max(most, o.Build+o.Wall)
@@ -147,8 +147,8 @@ func PhasesOf(a, b []bisect.Outcome) (names []string) {
 	return names
 }
 
-// PhaseOf is the summary of one phase, in seconds; of selects with empty or warm caches. A phase that never
-// ran has no launches in it.
+// PhaseOf is the summary of one phase in seconds; of selects the launches with empty or with warm caches. For a
+// phase that never ran it is a summary of no launches.
 func PhaseOf(all []report.PhaseTimes, phase string, of func(report.PhaseTimes) report.Summary) report.Summary {
 	for _, p := range all {
 		if p.Phase == phase {
@@ -158,7 +158,7 @@ func PhaseOf(all []report.PhaseTimes, phase string, of func(report.PhaseTimes) r
 	return compare.Describe(nil)
 }
 
-// wide is the relative spread from the smallest to the largest value.
+// wide is the relative spread from the smallest to the largest value: an estimate of noise from very few launches.
 func wide(s report.Summary) float64 {
 	if s.N < 2 || s.Min <= 0 {
 		return 0
@@ -166,7 +166,8 @@ func wide(s report.Summary) float64 {
 	return float64(s.Max/s.Min) - 1
 }
 
-// metricRows are the metrics that the program sends.
+// metricRows are the metrics that the program sends, from launches that ended well and undisturbed. Exact metrics
+// of the build are left out if the rows of the kernels show them.
 func (x *explainer) metricRows() (rows []figures.Row) {
 	t := x.session
 	fit := func(all []bisect.Outcome) []bisect.Outcome {
@@ -196,7 +197,8 @@ func (x *explainer) metricRows() (rows []figures.Row) {
 	return rows
 }
 
-// programRows are what the program as a whole did on its device: kernels, copies, graphs, compilations.
+// programRows are what the program as a whole did on its device: kernels, copies, graphs, compilations. Only what
+// is known of both sides is shown.
 func programRows(a, b *examined) (rows []figures.Row) {
 	add := func(name string, sort figures.Sort, known func(*examined) bool, of func(*examined) int) {
 		values := [2]float64{math.NaN(), math.NaN()}
@@ -221,7 +223,7 @@ func programRows(a, b *examined) (rows []figures.Row) {
 	add("graph launches", figures.SortGraphs, traced, func(s *examined) int { return s.trace.Replays })
 	add("waits of the host for the device", figures.SortLaunches, traced, func(s *examined) int { return s.trace.Syncs })
 	add("calls for device memory", figures.SortNone, traced, func(s *examined) int { return s.trace.Allocated })
-	// What torch compiles is counted in the launch that is traced, so without a trace it is not known to be none.
+	// Compilations are counted in the traced launch: without a trace their number is unknown, and not 0.
 	add("functions compiled by torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Frames })
 	add("graphs compiled by torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Graphs })
 	add("recompilations by torch", figures.SortCompiles, traced, func(s *examined) int { return s.recompiled })
@@ -229,7 +231,7 @@ func programRows(a, b *examined) (rows []figures.Row) {
 	return rows
 }
 
-// different counts kernels of different names among launches.
+// different counts the names of kernels among launches.
 func different(all []cuda.Launched) int {
 	names := map[string]bool{}
 	for _, l := range all {
@@ -246,7 +248,7 @@ func launchesOf(all []cuda.Launched) (n int) {
 	return n
 }
 
-// rows are all known figures of one kernel.
+// rows are all known figures of one kernel, each with the kernel's share of the device time.
 func (p kernelPair) rows() []figures.Row {
 	rows := slices.Concat(p.launchRows(), p.resourceRows(), p.instructionRows(), p.profilerRows())
 	rows = slices.DeleteFunc(rows, func(r figures.Row) bool {
@@ -263,9 +265,9 @@ func (p kernelPair) number(group, name, unit string, sort figures.Sort, of func(
 	return figures.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }
 
-// sameSource makes a row of a figure that several sources report, from the first source that both sides have: the
-// driver rounds registers up and adds shared memory of its own, so a profiler's figure does not compare with the
-// compiler's.
+// sameSource makes a row of a figure that several sources report, from the first source that both sides have. The
+// driver rounds registers up and adds shared memory of its own, so that a profiler's figure does not compare with
+// the compiler's.
 func (p kernelPair) sameSource(name, unit string, sort figures.Sort, of func(*kernelView) []float64) figures.Row {
 	a, b := of(p.a), of(p.b)
 	for i := range min(len(a), len(b)) {
@@ -276,6 +278,8 @@ func (p kernelPair) sameSource(name, unit string, sort figures.Sort, of func(*ke
 	return figures.Numbers(groupResources, p.name, name, unit, sort, figure(a...), figure(b...))
 }
 
+// launchRows are how often and with which grid and block a kernel was launched, and how long that took, from a
+// trace.
 func (p kernelPair) launchRows() (rows []figures.Row) {
 	if p.a != nil && p.b != nil && p.a.name != p.b.name {
 		r := figures.Texts(groupKernels, p.name, "name", figures.SortConfig, p.a.name, p.b.name)
@@ -306,6 +310,7 @@ func (p kernelPair) launchRows() (rows []figures.Row) {
 	return rows
 }
 
+// resourceRows are what a kernel occupies on a multiprocessor, and the occupancy that follows.
 func (p kernelPair) resourceRows() []figures.Row {
 	key := func(r figures.Row) figures.Row {
 		r.Key = true
@@ -332,6 +337,8 @@ func (p kernelPair) resourceRows() []figures.Row {
 // opcodesShown is how many of the changed opcodes a row lists.
 const opcodesShown = 6
 
+// instructionRows compare the machine code: number and mix of instructions, and which opcodes changed most in
+// number. Equal digests mean equal code.
 func (p kernelPair) instructionRows() []figures.Row {
 	code := func(v *kernelView) cuda.Function {
 		if v.code == nil {
@@ -378,7 +385,7 @@ func (p kernelPair) instructionRows() []figures.Row {
 	return rows
 }
 
-// profilerRows are the metrics of ncu.
+// profilerRows are the metrics of ncu, each with the relative change that is taken for noise.
 func (p kernelPair) profilerRows() (rows []figures.Row) {
 	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 	for _, m := range []struct {
@@ -407,7 +414,8 @@ func (p kernelPair) profilerRows() (rows []figures.Row) {
 	return append(rows, p.stallRows()...)
 }
 
-// stallRows are the warps that wait while an instruction is issued, by reason.
+// stallRows are the reasons for which warps wait, as ncu's ratio: warps stalled for that reason per issued
+// instruction. Reasons below 5 % of the sum are left out.
 func (p kernelPair) stallRows() (rows []figures.Row) {
 	const before, after = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
 	var names []string
@@ -427,7 +435,7 @@ func (p kernelPair) stallRows() (rows []figures.Row) {
 	for _, n := range slices.Compact(names) {
 		r := p.number(groupProfiler, "stalled: "+strings.ReplaceAll(n, "_", " "), "", figures.SortStalls, func(v *kernelView) float64 { return v.metric(before + n + after) })
 		r.Whole = report.Number(whole)
-		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 { // rarer reasons explain nothing
+		if max(zeroNaN(float64(r.A)), zeroNaN(float64(r.B))) >= whole/20 {
 			rows = append(rows, r)
 		}
 	}

@@ -26,7 +26,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// acceptances are the regressions that a branch declares as accepted, and which of them a gate has used.
+// acceptances are the regressions that a branch declares as accepted, in the order of the file, and which of them a
+// gate has met. seen has an entry for each of list.
 type acceptances struct {
 	path     string // of the file in the work tree, "" in a bare repository
 	list     []config.Acceptance
@@ -35,7 +36,9 @@ type acceptances struct {
 }
 
 // readAccepted reads what the branch declares: the entries of the work tree, or of HEAD in a bare repository,
-// without those that the merge base has as well. An entry is spent once it is merged, so that thresholds never rise.
+// without those that the merge base has as well. An entry counts for the branch that adds it and no longer; if
+// merged entries counted, thresholds would rise with every accepted regression. A file that cannot be read is a
+// usage error.
 func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	a := &acceptances{}
 	data, _, err := repo.File(head, config.AcceptedName)
@@ -70,8 +73,9 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 	return a, nil
 }
 
-// allows reports whether a change is no worse than the branch declares, and marks the entries that say so. The ratio
-// is HEAD over the merge base; an entry without a case is about all cases together and about no single one.
+// allows reports whether a change is no worse than the branch declares, and marks the entries that say so. ratio is
+// HEAD over the merge base. An entry without a case is about the geometric mean over all cases and not about each
+// of them.
 func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	ok := false
 	for i, x := range a.list {
@@ -86,7 +90,7 @@ func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	return ok
 }
 
-// report lists the entries, those that were used first.
+// report lists the entries for the document, those that were used first; never nil.
 func (a *acceptances) report() []report.Acceptance {
 	out := []report.Acceptance{}
 	for i, x := range a.list {
@@ -108,7 +112,8 @@ func (a *acceptances) report() []report.Acceptance {
 	return out
 }
 
-// checkAccept refuses --accept where the result could not be committed.
+// checkAccept refuses --accept where the result could not be committed. In CI it would turn the gate off, since the
+// file is written anew in every job.
 func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	switch {
 	case !o.Accepts:
@@ -126,8 +131,9 @@ func (x *request) checkAccept(o Options, repo *source.Repo) error {
 	return nil
 }
 
-// accept records every regression of a gate in the file of the work tree, and changes its result accordingly: to a
-// pass, or to "cannot tell" where other numbers are undecided.
+// accept records every regression of a gate in the file of the work tree and changes the gate's result accordingly:
+// to a pass, or to "cannot tell" if other numbers are undecided. A HEAD that fails is not accepted, since it gave
+// no numbers.
 func accept(x request, doc *report.Gate) error {
 	if doc.Failure != nil {
 		doc.Warnings = append(doc.Warnings, "nothing was accepted: HEAD fails, so there is no number to accept")
@@ -138,6 +144,7 @@ func accept(x request, doc *report.Gate) error {
 		commit = doc.Culprit.Commit
 	}
 	var fresh []config.Acceptance
+	// Numbers that are undecided stay so: what was not found worse cannot be accepted.
 	for i, c := range doc.Contrasts {
 		if c.Result != report.GateRegression {
 			continue
@@ -160,8 +167,8 @@ func accept(x request, doc *report.Gate) error {
 	return nil
 }
 
-// measured is the newest gate of the same commits by the same commands that found a regression: what --accept is about.
-// nil: there is none, or it does not say which commit it was and that is asked.
+// measured is the newest gate of the same commits and commands, if it found a regression: that is what --accept is
+// about. It is nil if there is none, and if --bisect asks for the commit and that gate does not name one.
 func (x *request) measured(repo *source.Repo, p *policy.Policy) (*report.Gate, error) {
 	const lookBack = 100 // sessions
 	st, err := session.StoreOf(repo)
@@ -188,7 +195,8 @@ func (x *request) measured(repo *source.Repo, p *policy.Policy) (*report.Gate, e
 	return nil, nil
 }
 
-// acceptMeasured accepts what an earlier gate has measured, and launches nothing; ok is false where there is none.
+// acceptMeasured accepts what an earlier gate has measured, without a launch. ok is false if there is nothing to
+// accept and the gate has to run. The error carries the exit code.
 func (x *request) acceptMeasured(e session.Env, repo *source.Repo, p *policy.Policy, written *bool) (ok bool, err error) {
 	if x.reason == "" {
 		return false, nil
@@ -207,9 +215,9 @@ func (x *request) acceptMeasured(e session.Env, repo *source.Repo, p *policy.Pol
 	return true, exit.With(doc.ExitCode, nil)
 }
 
-// acceptedLimit is the ratio up to which a regression is accepted: the far end of its interval, so that measuring the
-// same commit again, as the CI will, does not fail by chance. It is rounded away from 1 to three digits. Where the
-// interval is open, it is the ratio itself.
+// acceptedLimit is the ratio of HEAD to the merge base up to which a regression is accepted: the far end of its
+// confidence interval, so that measuring the same commit again in CI does not fail by chance. It is rounded away
+// from 1 to three digits. If the interval is open, it is the ratio itself.
 func acceptedLimit(c report.Contrast) float64 {
 	limit, round := float64(c.Bound.High), math.Ceil
 	if c.Higher {
@@ -218,11 +226,11 @@ func acceptedLimit(c report.Contrast) float64 {
 	if math.IsInf(limit, 0) || math.IsNaN(limit) || limit <= 0 {
 		limit = float64(c.Bound.Value)
 	}
-	return cmp.Or(round(limit*1000)/1000, limit) // a rate that has all but vanished would round to nothing
+	return cmp.Or(round(limit*1000)/1000, limit) // a rate that has nearly vanished would round to 0
 }
 
-// appendAccepted adds entries to the end of the file. The file is replaced as a whole, and only by one that can be
-// read again.
+// appendAccepted adds entries to the end of the file and leaves what stands there, comments included, as it is. The
+// new file is parsed before it replaces the old one by a rename, so that a mistake cannot destroy the user's file.
 func appendAccepted(path string, fresh []config.Acceptance) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,9 +13,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// chooseEnds resolves HEAD and its merge base with the base branch. The merge base, and not the tip of that branch:
-// what others have merged since is no fault of this branch. Of several merge bases it is that on the base branch's own
-// line: another is a commit of HEAD that the base branch has merged, and may lack what the base branch had before.
+// chooseEnds resolves HEAD and its merge base with the base branch, into x.head, x.base and x.into. It is the merge
+// base and not the tip of that branch, because what others have merged since is not this branch's doing. Of several
+// merge bases the one on the base branch's own line of first parents is taken: another is a commit of HEAD that the
+// base branch has merged, and may lack what the base branch had before.
 func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = source.Head(repo); err != nil {
 		return exit.Usage(err)
@@ -41,17 +42,18 @@ func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked strin
 	return nil
 }
 
-// deepen says how to get the whole history.
+// deepen is the hint for a clone without the history that is needed.
 const deepen = "hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow"
 
-// isShallow reports a clone without its whole history, as CI systems make them.
+// isShallow reports whether the clone lacks part of its history, as CI systems make them.
 func isShallow(repo *source.Repo) bool {
 	_, err := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
 	return err == nil
 }
 
-// baseBranch finds the branch that HEAD is to be merged into: the one asked for, the one that the CI names, or the
-// default branch.
+// baseBranch finds the branch that HEAD is to be merged into, as its name and the id of its tip: the one asked for,
+// the one that GitHub or GitLab names in the environment, or the default branch. GitLab fetches only the branch of
+// the merge request but names a commit of the target, which will do. All errors are usage errors.
 func baseBranch(ctx context.Context, repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
 	if asked != "" {
 		id, err := repo.Resolve(ctx, asked)
@@ -72,6 +74,7 @@ func baseBranch(ctx context.Context, repo *source.Repo, asked string, env func(s
 		if branch == "" {
 			continue
 		}
+		// A CI clone often has the target branch only as a remote-tracking one.
 		names := []string{"refs/remotes/origin/" + branch, "refs/heads/" + branch}
 		if sha := env("CI_MERGE_REQUEST_DIFF_BASE_SHA"); sha != "" && variable != "GITHUB_BASE_REF" {
 			names = append(names, sha)
@@ -90,7 +93,7 @@ func baseBranch(ctx context.Context, repo *source.Repo, asked string, env func(s
 	return name, id, nil
 }
 
-// firstRevision is the first reference that exists, with its short name.
+// firstRevision is the first of the references that exists, with its short name and the id of its commit.
 func firstRevision(ctx context.Context, repo *source.Repo, refs []string) (name, id string, ok bool) {
 	i := slices.IndexFunc(refs, func(ref string) bool {
 		var err error

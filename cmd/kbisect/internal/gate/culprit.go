@@ -19,8 +19,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// blame finds the commit of the branch that introduced a regression: without a launch where only one commit can be
-// it, else, with --bisect, by a search that reuses the launches of the gate.
+// blame finds the commit of the branch that introduced a regression: without a launch if only one commit can be it,
+// else, with --bisect, by a search that reuses the launches of the gate. Both results are nil if nobody asked for a
+// search. What goes wrong here becomes part of the document and no error: the regression stands without a commit.
 func blame(ctx context.Context, t *session.Session, x request, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
 	rng, err := t.Repo.Range(ctx, x.base, x.head, t.Policy.RangeOptions())
 	if err != nil {
@@ -51,7 +52,8 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	return nil, searchOf(s, t, f)
 }
 
-// onlyCase is the case of a metric that alone is worse, and that alone the search has seen; "" where there are several.
+// onlyCase is the case of a metric that alone is worse; "" if there are several, or if all cases together are
+// worse. The search saw no other case then, so its effect is about this one although it does not say so.
 func onlyCase(got compare.Result, metric string) (one string) {
 	for _, k := range got.Contrasts {
 		switch {
@@ -65,8 +67,9 @@ func onlyCase(got compare.Result, metric string) (one string) {
 	return one
 }
 
-// aim is what the search looks for: the failure that the gate found, or the numbers that are worse. Accepted numbers are
-// hidden: they are worse as well, but because of another commit.
+// aim returns the options of the search for what the gate found: the failure, or the numbers that are worse. It
+// also puts a filter on the session's sampler, which hides all other numbers: accepted ones are worse as well, but
+// because of another commit, and the search would find that one.
 func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
 	o = t.Policy.Judge
 	if o.Find, o.Phase = got.Class, ""; got.ByClass {
@@ -91,13 +94,13 @@ func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
 	return o
 }
 
-// regressed is a sampler that hides the numbers which a search is not about.
+// regressed is a sampler that hides the numbers that a search is not about.
 type regressed struct {
 	next bisect.Sampler
 	keep func(metric, one string) bool
 }
 
-// Sample implements bisect.Sampler.
+// Sample implements bisect.Sampler. The series are cloned first, since the outcome is shared with the memory below.
 func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, err := s.next.Sample(ctx, r)
 	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !s.keep(x.Metric, x.Case) })
@@ -105,10 +108,9 @@ func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 }
 
 // onlyChange is the one commit of a range that has the inputs of the bad end while all of its parents have those of
-// the good end. Where there is exactly one, no search is needed. key returns the inputs of a commit.
+// the good end. If there is exactly one, no search is needed: every commit before it builds and runs like the good
+// end, and every commit after it like the bad one. key returns the digest of a commit's inputs.
 func onlyChange(rng *source.Range, key func(id string) (string, error)) (string, bool) {
-	// Where one commit leads from the inputs of the good end to those of the bad end, every commit before it builds and
-	// runs like the one and every commit after it like the other.
 	bad := rng.Commits[len(rng.Commits)-1].Key
 	found := ""
 	for _, c := range rng.Commits {
@@ -131,7 +133,7 @@ func onlyChange(rng *source.Range, key func(id string) (string, error)) (string,
 	return found, found != ""
 }
 
-// culpritOf describes the culprit with the lines that it changed.
+// culpritOf describes a culprit for the document, with the lines that it changed.
 func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culprit) *report.GateCulprit {
 	info := session.NameCandidate(t, "", c.Commit)
 	return &report.GateCulprit{
@@ -140,7 +142,7 @@ func culpritOf(ctx context.Context, t *session.Session, x request, c bisect.Culp
 	}
 }
 
-// searchOf says how a search ended, with the commits that it left.
+// searchOf says how a search ended and which commits it left as suspects.
 func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.GateSearch {
 	s := &report.GateSearch{Result: f.Result, Why: report.NewSearch(by.Input(f)).Headline, Suspects: []report.Candidate{}}
 	switch {
@@ -158,8 +160,9 @@ func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.G
 	return s
 }
 
-// places are the lines that a commit changed, at their places in HEAD, the largest change first. A place that a later
-// commit of the branch has removed is none. Without places a culprit is named all the same.
+// places are the lines that a commit changed, at their places in HEAD, the largest change first. A place that a
+// later commit of the branch has removed is left out, since an annotation there would point at other code. If the
+// lines cannot be found, that is a warning: the culprit is named all the same.
 func places(ctx context.Context, t *session.Session, commit, head string) []report.Place {
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)
@@ -167,6 +170,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", wording.Short(commit), err))
 		return out
 	}
+	// The culprit's lines have the numbers of its own version of the file; reports show those of HEAD.
 	for _, p := range hunkPlaces(d.Hunks) {
 		if commit != head {
 			later, err := hunks.Between(ctx, t.Repo, commit, head, []string{p.File})
@@ -183,7 +187,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	return out
 }
 
-// changed are the lines that the whole branch changed, the largest change first.
+// changed are the lines that the whole branch changed, the largest change first; never nil.
 func changed(ctx context.Context, t *session.Session, base, head string) []report.Place {
 	d, err := hunks.Between(ctx, t.Repo, base, head, t.Policy.Paths)
 	if err != nil {
@@ -192,10 +196,11 @@ func changed(ctx context.Context, t *session.Session, base, head string) []repor
 	return append([]report.Place{}, hunkPlaces(d.Hunks)...)
 }
 
-// mostPlaces bounds how many places a report holds.
+// mostPlaces bounds how many places a report holds. The smallest changes are dropped.
 const mostPlaces = 20
 
-// hunkPlaces are the lines that hunks leave behind, the largest change first.
+// hunkPlaces are the lines that hunks leave behind in the new file, counted from 1, the largest change first. The
+// file of accepted regressions is left out: it records the change and cannot be its cause.
 func hunkPlaces(list []hunks.Hunk) []report.Place {
 	list = slices.DeleteFunc(slices.Clone(list), func(h hunks.Hunk) bool { return h.Kind == hunks.Deleted || h.File == config.AcceptedName })
 	slices.SortStableFunc(list, func(a, b hunks.Hunk) int {
@@ -209,7 +214,8 @@ func hunkPlaces(list []hunks.Hunk) []report.Place {
 	return out
 }
 
-// moved follows a place through later changes of its file; ok is false once the file is deleted or renamed.
+// moved follows a place through later changes of its file. Only changes that lie wholly before it shift it; ok is
+// false once the file is deleted or renamed.
 func moved(p report.Place, later []hunks.Hunk) (at report.Place, ok bool) {
 	shift := 0
 	for _, h := range later {

@@ -18,18 +18,20 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Files are the paths of the files that a gate writes; "" stands for none.
+// Files are the paths of the files that a gate writes; "" stands for none. Relative paths are relative to the
+// directory in which kbisect runs, not to the repository.
 type Files struct {
 	JUnit, Markdown, HTML, SARIF string
 	GitHub                       bool   // print an annotation
 	Summary, Outputs             string // files of a GitHub job; both are appended to
 }
 
-// mostSummary is the size at which GitHub drops a step summary, in bytes.
+// mostSummary is the size, in bytes, above which GitHub drops a step summary.
 const mostSummary = 1 << 20
 
-// check refuses paths that could not be written: before the launches, not after them.
+// check refuses paths that could not be written, before hours of launches and not after them.
 func (f Files) check() error {
+	// The files that GitHub names are not checked: it makes them, and trouble with them is only a warning.
 	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}} {
 		if x.file == "" {
 			continue
@@ -44,9 +46,10 @@ func (f Files) check() error {
 	return nil
 }
 
-// write writes all files, and for GitHub the annotation, which it reads from standard error too.
+// write writes all files and, for GitHub, the annotation, which GitHub also reads from standard error. A file that
+// cannot be written is a warning, and the others are written all the same: a full disk must not hide a regression.
+// The error has the exit code of machine trouble and no text.
 func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
-	// A file that cannot be written is told and the others are written still: a full disk must not hide a regression.
 	failed := false
 	p := page.New(g, l)
 	put := func(file string, content func(io.Writer) error) {
@@ -76,8 +79,8 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 	return nil
 }
 
-// Fail writes all files for a gate that ended in an error with an exit code: a CI that finds no JUnit file shows a
-// pass, or nothing. One that was interrupted has none.
+// Fail writes all files for a gate that ended with an error: a CI that finds no JUnit file shows a pass, or
+// nothing. An interrupted gate writes none, since nobody waits for its result.
 func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	if err == nil || code == exit.Interrupted {
 		return
@@ -85,7 +88,8 @@ func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	f.write(report.FailedGate(err, wording.Headline(err.Error()), code), report.Ledger{}, ui, version)
 }
 
-// tellGitHub writes the annotation, step summary and outputs of a job. Errors are warnings: they do not change the result.
+// tellGitHub writes the annotation, step summary and outputs of a job. Errors are warnings and do not change the
+// result.
 func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
 	if a := ci.Annotation(g); a != "" {
 		ui.End()
@@ -114,7 +118,7 @@ func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
 	}
 }
 
-// appendTo adds to a file of a GitHub job, to which other steps have written before.
+// appendTo appends to a file of a GitHub job, to which other steps may have written before.
 func appendTo(file, text string) error {
 	w, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package gate passes or fails a branch: HEAD against its merge base, in one job on one
-// device ([Run]). It chooses the base, honours accepted regressions, names the commit,
-// and writes the files that CI systems read.
+// Package gate passes or fails a branch: it compares HEAD with its merge base, in one job on one device ([Run]). It
+// chooses the base, honours accepted regressions, names the commit to blame, and writes the files that CI systems
+// read ([Files]). The comparison itself is bisect/compare's and the rendering bisect/report's: this package must
+// not judge numbers, and it must not read back a sentence that it wrote.
 package gate
 
 import (
@@ -21,23 +22,24 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Kind is the kind of a gate's session.
+// Kind is the kind under which the store keeps the session of a gate.
 const Kind = "gate"
 
-// request is what the command line asks of one gate, with the two commits that it compares.
+// request is what one gate is asked for, with the two commits that it compares. It does not change after
+// readRequest, except for what the acceptances note.
 type request struct {
-	into       string // the base branch, as it was named
-	base, head string
-	pairs      int
-	bisect     bool
-	reason     string // for accepting regressions
-	tolerant   bool   // a gate that cannot tell passes
+	into       string // the base branch, as the user, the CI or the repository names it
+	base, head string // ids of the merge base and of HEAD
+	pairs      int    // of launches; 0: as many as it takes
+	bisect     bool   // search for the commit of a regression
+	reason     string // for accepting regressions; "": accept none
+	tolerant   bool   // pass if the gate cannot tell
 	accepted   *acceptances
 	files      Files
 	warnings   []string
 }
 
-// Options are what the command line and the CI say to a gate alone.
+// Options are what the command line and the CI say to a gate beyond what every command takes.
 type Options struct {
 	Base       string // branch that HEAD is to be merged into; "": as the CI says, or the default branch
 	Bisect     bool   // find the commit of a regression
@@ -48,9 +50,9 @@ type Options struct {
 	Env        func(string) string // environment of the CI job
 }
 
-// Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for: of a
-// gate that ends in an error too, so that a CI shows why. Its error carries the exit code, which code tells for every
-// error.
+// Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for. It
+// also writes them for a gate that ends in an error, so that a CI shows why. words are the arguments, of which a
+// gate takes none. The error carries the exit code, which code reads from any error.
 func Run(ctx context.Context, e session.Env, o Options, words []string, code func(error) int) error {
 	written := false
 	err := run(ctx, e, o, words, &written)
@@ -60,6 +62,7 @@ func Run(ctx context.Context, e session.Env, o Options, words []string, code fun
 	return err
 }
 
+// run is Run; written says afterwards whether the files have been written.
 func run(ctx context.Context, e session.Env, o Options, words []string, written *bool) error {
 	if len(words) > 0 {
 		return exit.Usagef("gate compares HEAD with its merge base and takes no revisions (got %q)\nhint: name the branch to merge into with --base REV, put a command after --, or compare any two revisions with kbisect compare A B", words)
@@ -69,6 +72,7 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 		if x, p, err = readRequest(ctx, e.Request, o, repo); err != nil {
 			return nil, err
 		}
+		// A nil policy ends [session.Launch] before it opens the store: the gate has its answer without a launch.
 		if why, err := x.idle(repo, p); err != nil || why != "" {
 			*written = err == nil
 			return nil, x.pass(e, repo, p, why, err)
@@ -82,7 +86,8 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 	}, func(t *session.Session) error { return gate(ctx, t, e, x, written) })
 }
 
-// readRequest checks the whole request before anything is written or launched.
+// readRequest checks the whole request before anything is written or launched: a gate that fails for a typing error
+// after an hour of launches would be worse than one that fails at once.
 func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x request, p *policy.Policy, err error) {
 	x = request{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
 	switch o.CannotTell {
@@ -118,8 +123,8 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
-// idle says why nothing needs to be launched, "" where something does: the inputs of build and run are those of the
-// merge base.
+// idle says why nothing needs to be launched: HEAD has the inputs of build and run that the merge base has. It is
+// "" if something does.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
 		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", wording.Short(x.head), x.into), nil
@@ -139,7 +144,7 @@ func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	return fmt.Sprintf("equal inputs: %s are the same at HEAD and at its merge base with %s", what, x.into), nil
 }
 
-// pass reports a gate that launches nothing; it returns err unchanged.
+// pass reports a gate that passes without a launch, for the reason why; err is returned unchanged.
 func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
 	if err != nil {
 		return err
@@ -158,7 +163,7 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 	return x.show(e, p, &doc)
 }
 
-// show writes and prints the document of a gate that launched nothing.
+// show writes and prints the document of a gate that launched nothing, and so has no session.
 func (x *request) show(e session.Env, p *policy.Policy, doc *report.Gate) error {
 	l := report.Ledger{Call: report.NewCall(os.Args, os.Args), Setup: report.Setup{Command: p.Plan.Run}}
 	report.Complete(doc, l)
@@ -174,8 +179,8 @@ func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experim
 	}
 }
 
-// gate launches both commits, decides, looks for the culprit and reports. written says that the files were, so that
-// the error which carries the exit code does not write them again.
+// gate launches both commits, decides, looks for the culprit and reports. It sets written before it writes, so that
+// the error which carries the exit code of a regression does not make Run write the files again.
 func gate(ctx context.Context, t *session.Session, e session.Env, x request, written *bool) error {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "base", bisect.EndBad: "HEAD"}
 	run := x.experiment(t.Policy, t.Memory)
@@ -188,10 +193,11 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 	got, err := run.Run(ctx)
 	var culprit *report.GateCulprit
 	var search *report.GateSearch
-	// A command that cannot be run fails at HEAD as well as at the base; nobody is to blame for that.
+	// A command that cannot be run fails at HEAD as well as at the base; no commit is to blame for that.
 	if err == nil && got.Answer == compare.Worse && session.NotFound(t, "") == nil {
 		culprit, search = blame(ctx, t, x, got)
 	}
+	// Ended closes the pipelines, so that the search for the culprit has to come before it.
 	result, userErr := t.Ended(ctx, err, "at HEAD or at its merge base")
 	if userErr != nil {
 		return userErr
@@ -204,6 +210,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 		}
 	}
 	doc.ExitCode = x.exitCode(doc.Result)
+	// The sentence depends on the result, which accept may have changed.
 	doc.Verdict = doc.Sentence(why(got))
 	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "cannot tell; passed because of --cannot-tell pass")
@@ -234,7 +241,7 @@ func resultOf(a compare.Answer) string {
 	return report.GateOpen
 }
 
-// exitCode is the exit code for a result.
+// exitCode is the exit code for a result; --cannot-tell pass makes an open one 0.
 func (x *request) exitCode(result string) int {
 	if result == report.GateOpen && x.tolerant {
 		return exit.OK
@@ -261,7 +268,8 @@ func why(c compare.Result) string {
 	return "HEAD cannot be tested: " + head.Failure.Describe()
 }
 
-// reportOf makes the gate's document from a comparison.
+// reportOf makes the gate's document from a comparison. result is that of the gate or, if the session ended early,
+// of the session. The changed lines are listed only where a person will look for a cause.
 func reportOf(t *session.Session, x request, got compare.Result, result string, err error) report.Gate {
 	c := session.Comparison(t, session.Pair{Words: [2]string{"merge base with " + x.into, "HEAD"}, Sides: [2]bisect.Candidate{{Commit: x.base}, {Commit: x.head}}}, got, result, err)
 	doc := report.Gate{

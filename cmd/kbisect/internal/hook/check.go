@@ -1,6 +1,7 @@
-// Package hook installs a pre-push hook beside those that are there, and decides pushes:
-// by what the store knows, else by launching within a deadline; what is not decided by
-// then passes, with the command that decides it.
+// Package hook installs a pre-push hook beside those that exist ([At], [Script]) and decides pushes ([CheckPush]):
+// by what the store knows, or else by launching within a deadline. What is not decided by then passes, with the
+// command that decides it. Nothing here may hold or stop a push except a regression: every error, hang or panic
+// lets it pass.
 package hook
 
 import (
@@ -19,14 +20,14 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// How a push is checked. Git's lines name the refs (hook_push.go); each is compared with what the remote has of it.
-// The cheapest source that knows decides: equal inputs, then the store (hook_evidence.go), then launching both
-// (hook_launch.go). Two times bound it. At launchesEnd the launches are stopped, which leaves time to end their
-// processes and to keep their results; at the deadline the answers so far are printed (hook_report.go) whatever the
+// How a push is checked. Git's lines name the refs (push.go); each is compared with what the remote has of it.
+// The cheapest source that knows decides: equal inputs, then the store (evidence.go), then launching both
+// (launch.go). Two times bound it. At launchesEnd the launches are stopped, which leaves time to end their
+// processes and to keep their results; at the deadline the answers so far are printed (report.go) whatever the
 // check is doing, so that nothing that hangs can hold a push. Only a regression stops a push: a false stop costs the
 // user's trust in the hook, and what passes undecided can still be compared afterwards.
 
-// answer is what the hook decides about one ref. Only a regression stops the push.
+// answer is what the hook decides about one ref. "" is not decided yet. Only a regression stops the push.
 type answer string
 
 const (
@@ -36,7 +37,7 @@ const (
 	unchecked  answer = "not checked" // and no command can: the configuration is invalid, for instance
 )
 
-// decision is what one source of evidence says about a ref. No answer: it says nothing.
+// decision is what one source of evidence says about a ref, and why. Without an answer it says nothing.
 type decision struct {
 	answer answer
 	why    string
@@ -45,15 +46,15 @@ type decision struct {
 // refCheck is the check of one pushed ref.
 type refCheck struct {
 	ref      pushedRef
-	commit   string // "" where it is not in the repository
-	base     string // what it is compared with, "" where the remote has nothing
+	commit   string // full id; "" if it is not in the repository
+	base     string // the commit that it is compared with; "" if the remote has nothing to compare with
 	baseName string
 	decision
 }
 
-// PushOptions is what the command line and the environment say about one push.
+// PushOptions are what the command line and the environment say about one push.
 type PushOptions struct {
-	Began    time.Time
+	Began    time.Time     // when kbisect was started: the deadline counts from there
 	Deadline time.Duration // after which the push goes on, whatever the check is doing
 	Skip     bool          // the user asks for no check
 	Dir      string        // the repository is here or above
@@ -61,13 +62,14 @@ type PushOptions struct {
 	Refs     io.Reader     // git's lines
 	Messages io.Writer
 
-	// How candidates are built, launched and compared here, and the session that does it.
+	// Policy says how candidates are built, launched and compared; it is called once, unless all refs are skipped.
+	// Begin opens the session that launches, for a ref that nothing else decides.
 	Policy func(*source.Repo) (*policy.Policy, error)
 	Begin  func(repo *source.Repo, p *policy.Policy, kind string) (*session.Session, error)
 }
 
-// pushCheck checks the refs of one push. One goroutine runs check and is alone in changing the refs; the one that
-// called it reads them at the deadline.
+// pushCheck checks the refs of one push. One goroutine runs check and is the only one to change the refs; CheckPush
+// reads them at the deadline, while check may still be running.
 type pushCheck struct {
 	opts    PushOptions
 	repo    *source.Repo
@@ -81,7 +83,8 @@ type pushCheck struct {
 }
 
 // CheckPush checks a push within its deadline and reports whether it is stopped. Only a regression stops it; what
-// goes wrong is a message. The error is that of an interrupt.
+// goes wrong is a message on o.Messages. The error says that the user interrupted the check. A check that hangs is
+// left behind in its goroutine: the process ends soon.
 func CheckPush(ctx context.Context, o PushOptions) (stopped bool, err error) {
 	refs, err := readPushed(o.Refs)
 	if err != nil {
@@ -117,13 +120,14 @@ func (o PushOptions) passUnchecked(err error) {
 	fmt.Fprintf(o.Messages, "kbisect: this push is not checked: %v\n", err)
 }
 
-// launchesEnd is when launches are stopped: killing, cleaning up and keeping the results take their time.
+// launchesEnd is when launches are stopped: two seconds before the deadline, or a quarter of a short one, remain to
+// kill processes, clean up and keep the results.
 func (o PushOptions) launchesEnd() time.Time {
 	return o.Began.Add(o.Deadline - min(2*time.Second, o.Deadline/4))
 }
 
-// check decides every ref: first by what is known, then by launching. A panic is an error like any other: it must
-// not stop a push.
+// check decides every ref: first by what is known, then by launching. A panic is an error like any other, as it
+// must not stop a push. Once one ref stops the push, the others are not looked at.
 func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -156,7 +160,7 @@ func (k *pushCheck) check(ctx context.Context, refs []pushedRef) (err error) {
 	return nil
 }
 
-// add finds what a ref is compared with, or skips it.
+// add finds what a ref is compared with, or notes why it is skipped.
 func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	if why := r.skipReason(); why != "" {
 		k.mu.Lock()
@@ -176,8 +180,8 @@ func (k *pushCheck) add(ctx context.Context, r pushedRef) {
 	k.refs = append(k.refs, x)
 }
 
-// decideByEvidence decides what equal inputs and the store can decide. Devices are asked for only when the first
-// leaves a ref open: a driver may take seconds to answer.
+// decideByEvidence decides what equal inputs and the store can decide. The devices are asked for only if equal
+// inputs leave a ref open, because a driver may take seconds to answer.
 func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
 	same := inputs{k.repo, k.rules.Paths}
 	for _, x := range k.open() {
@@ -214,7 +218,7 @@ func (k *pushCheck) decideByEvidence(ctx context.Context) (err error) {
 	return nil
 }
 
-// decide keeps the decision about a ref.
+// decide sets the decision about a ref.
 func (k *pushCheck) decide(x *refCheck, d decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -233,14 +237,14 @@ func (k *pushCheck) open() (out []*refCheck) {
 	return out
 }
 
-// stopping is the first ref that stops the push, nil while there is none.
+// stopping is the first ref that stops the push; nil while there is none.
 func (k *pushCheck) stopping() *refCheck {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return firstRegression(k.refs)
 }
 
-// firstRegression is the first ref that stops the push, nil for none; the caller holds the lock.
+// firstRegression is the first ref that stops the push, or nil. The caller holds the lock.
 func firstRegression(refs []*refCheck) *refCheck {
 	if i := slices.IndexFunc(refs, func(x *refCheck) bool { return x.answer == regression }); i >= 0 {
 		return refs[i]
@@ -248,7 +252,7 @@ func firstRegression(refs []*refCheck) *refCheck {
 	return nil
 }
 
-// inputs compares commits at the paths that build and run read; no paths: the whole tree.
+// inputs compares commits at the paths that build and run read. Without paths the whole tree counts.
 type inputs struct {
 	repo  *source.Repo
 	paths []string

@@ -138,7 +138,7 @@ func TestCheckPush(t *testing.T) {
 			if err != nil || stopped != c.stopped || !strings.Contains(said, c.want) {
 				t.Fatalf("stopped %v, %v:\n%s\nwant %q", stopped, err, said, c.want)
 			}
-			if !strings.Contains(said, "not run by hand here before: [\"./run.sh\"]") || strings.Contains(said, "git push --no-verify") != c.stopped {
+			if !strings.Contains(said, "this command was never run by hand here: [\"./run.sh\"]") || strings.Contains(said, "git push --no-verify") != c.stopped {
 				t.Error(said)
 			}
 			made := p.launches

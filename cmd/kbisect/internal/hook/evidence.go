@@ -21,27 +21,27 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// pushEvidence is what the store says about commits, by sessions that built and ran them as a push would, on the same
-// devices.
+// pushEvidence is what the store says about commits, from sessions that built and ran them as the push would, on
+// the same devices.
 type pushEvidence struct {
 	store    *store.Store
 	inputs   inputs
-	devices  []string
+	devices  []string      // UUIDs, in order
 	sessions []pastSession // newest first
 }
 
 // pastSession is a session that ran candidates by the same commands and limits.
 type pastSession struct {
 	store.Session
-	compares bool // by the same metrics, too, for what is worse
-	times    bool // it also judged the times of launches that end well
+	compares bool // it also used the same metrics and directions, so that its comparisons count
+	times    bool // it judged the times of launches that end well, and not only failures
 }
 
-// recentSessions are read: older ones say little about the machine as it is.
+// recentSessions is how many sessions are read. Older ones say little about the machine as it is now.
 const recentSessions = 300
 
-// openEvidence reads the sessions that may say something about a push; those by other commands, limits or devices
-// say nothing. It is nil where there is no store; the caller closes the store.
+// openEvidence reads the sessions that may say something about a push; those with other commands, limits or devices
+// say nothing. It is nil without an error if there is no store. The caller closes the store.
 func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushEvidence, error) {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
@@ -65,8 +65,8 @@ func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushE
 	return e, nil
 }
 
-// pastOf reads a session of the store; ok is false where it ran candidates in another way. An imported baseline has
-// no policy; it has the fingerprint of one.
+// pastOf reads a session of the store; ok is false if it ran candidates in another way. An imported baseline has no
+// policy, only the fingerprint of one.
 func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) {
 	if s.Status == baseline.ImportedStatus {
 		var b baseline.Baseline
@@ -80,8 +80,8 @@ func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) 
 	return pastSession{s, p.Compares() == compares && !p.Improvement, times}, true
 }
 
-// devicesNow are the UUIDs of the devices that would be measured on. A driver that does not answer is left to its
-// goroutine: NVML cannot be interrupted.
+// devicesNow are the UUIDs of the devices that would be measured on. It waits at most five seconds; a driver that
+// does not answer is left to its goroutine, since NVML cannot be interrupted.
 func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	type answer struct {
 		ids []string
@@ -95,7 +95,7 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	select {
 	case a := <-answered:
 		if errors.Is(a.err, gpu.ErrHidden) {
-			a.err = nil // as for a job
+			a.err = nil // no visible device: none is measured on
 		}
 		return a.ids, a.err
 	case <-ctx.Done():
@@ -104,10 +104,10 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 	return nil, errors.New("the driver of the devices does not answer")
 }
 
-// decide answers for a commit and what it is compared with, "" where that is nothing, by the newest comparison, gate or
-// search of the two; repeating a command overrules an older result. A baseline of the commit counts as well: by recording
-// one after a comparison, a person accepts what was found. Where there is nothing to compare with, a measurement that
-// ended well does.
+// decide answers for a commit and its base, "" if there is none. The newest comparison, gate or search of the two
+// decides, so that repeating a command overrules an older result. A baseline of the commit counts, too: by
+// recording one after a comparison, a person accepts what was found. Without a base a measurement that ended well
+// is enough.
 func (e *pushEvidence) decide(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
 		a := s.answer()
@@ -127,9 +127,9 @@ func (e *pushEvidence) decide(base, commit string) (decision, error) {
 	return decision{}, nil
 }
 
-// answer is what a session says about its two ends, "" when it says nothing reliable: it was interrupted, its budget
-// was used up, or it looked for something else. Every command writes its finding differently; the fields read here are
-// those of the contract.
+// answer is what a session says about its two ends; "" if it says nothing reliable, because it was interrupted, ran
+// out of budget, or looked for something else. The commands write different findings; the fields read here are
+// those that the documents have in common.
 func (s pastSession) answer() answer {
 	var doc struct {
 		Hopeless bool                    `json:"hopeless"`
@@ -163,17 +163,17 @@ func (s pastSession) answer() answer {
 	return ""
 }
 
-// summary is the result of a session, with the command that shows it.
+// summary is the result of a session with the command that shows it.
 func (s pastSession) summary() string {
 	if s.Axis == baseline.Kind {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
-	why := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ") // the hook answers with these words
+	why := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ")
 	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(why, "."), s.ID)
 }
 
-// here reports whether a session measured commits as they are, on the devices of this machine. Times of one
-// device say nothing about another, and flags make a commit another program.
+// here reports whether a session measured commits without flags, on the devices of this machine. Times of one
+// device say nothing about another, and flags make another program of a commit.
 func (e *pushEvidence) here(s pastSession) (bool, error) {
 	if s.Status == baseline.ImportedStatus {
 		var b baseline.Baseline

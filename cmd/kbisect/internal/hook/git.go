@@ -13,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// openRepo opens the repository that git works on when it calls a hook: git names it where it is not
-// the one around the working directory.
+// openRepo opens the repository that git works on when it calls a hook. git names it in GIT_DIR, which may not be
+// the one around the working directory. The caller closes it.
 func openRepo(dir string) (*source.Repo, error) {
 	repo, err := source.Open(dir)
 	named := os.Getenv("GIT_DIR")
@@ -35,7 +35,7 @@ func openRepo(dir string) (*source.Repo, error) {
 	return repo, err
 }
 
-// Dir is the folder in which git looks for hooks.
+// Dir is the folder, by its absolute path, in which git looks for hooks; it need not exist.
 func Dir(ctx context.Context, repo *source.Repo) (string, error) {
 	dir, err := gitOutput(ctx, repo, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
 	if err != nil {
@@ -44,7 +44,8 @@ func Dir(ctx context.Context, repo *source.Repo) (string, error) {
 	return filepath.Clean(dir), nil
 }
 
-// gitOutput runs git on a repository and returns its standard output, without the newline at its end.
+// gitOutput runs git on a repository and returns its standard output without the last newline. Its error has what
+// git said.
 func gitOutput(ctx context.Context, repo *source.Repo, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"--git-dir=" + repo.GitDir()}, args...)...)
 	cmd.Env = append(withoutGitDir(os.Environ()), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0")
@@ -59,8 +60,8 @@ func gitOutput(ctx context.Context, repo *source.Repo, args ...string) (string, 
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// withoutGitDir removes the variables by which git, when it calls a hook, leads other gits to its repository:
-// those of git rev-parse --local-env-vars.
+// withoutGitDir removes the variables by which git leads the programs it calls to its repository: those of git
+// rev-parse --local-env-vars. With them a git in another directory would work on the wrong repository or index.
 func withoutGitDir(env []string) []string {
 	local := []string{"ALTERNATE_OBJECT_DIRECTORIES", "COMMON_DIR", "CONFIG", "CONFIG_COUNT", "CONFIG_PARAMETERS", "DIR", "GRAFT_FILE",
 		"IMPLICIT_WORK_TREE", "INDEX_FILE", "INTERNAL_SUPER_PREFIX", "NAMESPACE", "NO_REPLACE_OBJECTS", "OBJECT_DIRECTORY", "PREFIX",
@@ -72,8 +73,8 @@ func withoutGitDir(env []string) []string {
 	})
 }
 
-// OwnPath is the path by which kbisect was called: a link that a package manager keeps up to date, rather
-// than the file that it leads to today.
+// OwnPath is the path by which kbisect was called, for the hook's script: a link that a package manager keeps up to
+// date rather than the file behind it, which the next update removes.
 func OwnPath() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// marker is in every hook that kbisect has written, whatever its version.
+// marker is in every hook that kbisect has written, in any version, so that later ones recognise it.
 const marker = "# pre-push hook of kbisect."
 
 // keptSuffix is appended to the name of the hook that was there before.
 const keptSuffix = ".kbisect-kept"
 
-// Script calls the hook that was there before, then kbisect. It is plain sh, and a kbisect that is missing,
-// killed or broken does not stop a push. It keeps git's lines in a variable because both hooks read them. A deadline of
-// 0 sets none.
+// Script is a hook that calls the hook that was there before, then kbisect at the path binary. It is plain sh, and
+// a kbisect that is missing, killed or broken does not stop a push: only exit codes 0, 1 and 130 are passed on.
+// git's lines are kept in a variable because both hooks read them. A deadline of 0 sets none.
 func Script(binary string, deadline time.Duration) []byte {
 	set := ""
 	if deadline > 0 {
@@ -53,7 +53,8 @@ exit 0
 `, marker, shellQuote(binary), set, keptSuffix)
 }
 
-// shellQuote quotes a path always, since a plain word behind "=" may still be expanded.
+// shellQuote quotes a path in any case: even a plain word behind "=" may be expanded, such as one that begins with
+// ~.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // file is the pre-push hook in a folder of hooks.
@@ -63,13 +64,14 @@ type file struct {
 	kept string // of the hook that was there before
 }
 
-// At is the pre-push hook of a folder of hooks, which need not exist.
+// At is the pre-push hook of a folder of hooks. Neither need exist.
 func At(dir string) file {
 	path := filepath.Join(dir, "pre-push")
 	return file{dir, path, path + keptSuffix}
 }
 
-// read reports whether there is a hook, and whether kbisect wrote it.
+// read reports whether there is a hook, and whether kbisect wrote it. The marker counts only above the first line
+// that the script sets: another hook may contain kbisect's further down.
 func (h file) read() (exists, ours bool, err error) {
 	if _, err := os.Lstat(h.path); errors.Is(err, fs.ErrNotExist) {
 		return false, false, nil
@@ -84,8 +86,9 @@ func (h file) read() (exists, ours bool, err error) {
 	return true, bytes.Contains(head, []byte("\n"+marker)), err
 }
 
-// Install writes the hook and keeps what is there; done says so in whole lines. Where there was a hook, there is
-// one at every moment: the new file is renamed over the old one.
+// Install writes the hook and keeps the one that is there under another name; done says so in whole lines. It is an
+// error if both names are taken by other programs. If there was a hook, there is one at every moment: the new one
+// is written first, then the old one gets its second name, then the new one is renamed over the first.
 func (h file) Install(script []byte) (done string, err error) {
 	exists, ours, err := h.read()
 	if err != nil {
@@ -121,7 +124,8 @@ func (h file) Install(script []byte) (done string, err error) {
 	return fmt.Sprintf("%s written\n%s", h.path, done), nil
 }
 
-// keep gives the existing hook its other name. A link leaves the old name in place until the new hook takes it.
+// keep gives the existing hook its other name. A hard link leaves the old name in place until the new hook takes
+// it.
 func (h file) keep() error {
 	if err := os.Link(h.path, h.kept); err == nil {
 		return nil
@@ -129,7 +133,8 @@ func (h file) keep() error {
 	return os.Rename(h.path, h.kept) // some file systems have no hard links
 }
 
-// Uninstall puts back what was there before.
+// Uninstall removes kbisect's hook and puts back what was there before. A hook of another program is left alone,
+// with an error.
 func (h file) Uninstall() (done string, err error) {
 	exists, ours, err := h.read()
 	if err != nil {
@@ -153,9 +158,9 @@ func (h file) Uninstall() (done string, err error) {
 	return h.path + " removed\n", nil
 }
 
-// DefaultDeadline is how long a push waits by default. Servers drop a connection that is silent for some
-// minutes, and people lose patience sooner.
+// DefaultDeadline is how long a push waits by default. Servers drop a connection that is silent for some minutes,
+// and people lose patience sooner.
 const DefaultDeadline = 30 * time.Second
 
-// DeadlineVariable sets the deadline where there is no option.
+// DeadlineVariable is the environment variable that sets the deadline if there is no option. The script exports it.
 const DeadlineVariable = "KBISECT_HOOK_DEADLINE"

@@ -22,8 +22,8 @@ import (
 )
 
 // launch decides a ref by launching: the pushed commit first, then its base in turn with it, until there is an
-// answer or the time is up. The results are kept as a comparison, so that the next push of the same commits is
-// decided by it.
+// answer or the time is up. The results are kept as a comparison or a measurement, so that the next push of the
+// same commits needs no launch. Nothing that goes wrong here is a regression.
 func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) decision {
 	p := *k.rules
 	p.Warnings = slices.Clone(p.Warnings)
@@ -51,9 +51,10 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 		return decision{answer: undecided, why: wording.Headline(err.Error())}
 	}
 	if !runByHand(t.Store, &p) {
-		fmt.Fprintf(k.opts.Messages, "kbisect: not run by hand here before: %s\n", commandsOf(p.Plan))
+		fmt.Fprintf(k.opts.Messages, "kbisect: this command was never run by hand here: %s\n", commandsOf(p.Plan))
 	}
 	fmt.Fprintf(k.opts.Messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), wording.Short(x.commit), k.opts.Deadline)
+	// At the deadline another goroutine says what is being done: note keeps it for that.
 	report := t.Pipe.Config.OnPhase
 	t.Pipe.Config.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
 	l := launches{base: x.base, commit: x.commit, until: until}
@@ -61,7 +62,7 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	return k.conclude(ctx, x, l, t)
 }
 
-// runByHand reports whether a recent session that was not a push ran the same commands.
+// runByHand reports whether a recent session that was not a push ran the same commands: then the user knows them.
 func runByHand(st *store.Store, p *policy.Policy) bool {
 	all, err := st.Sessions(recentSessions)
 	return err == nil && slices.ContainsFunc(all, func(x store.Session) bool {
@@ -70,7 +71,8 @@ func runByHand(st *store.Store, p *policy.Policy) bool {
 	})
 }
 
-// commandsOf names what a push runs. A branch that was merged may have changed it, and a hook runs without being asked.
+// commandsOf names what a push runs. The user is told once, because a merged branch may have changed the
+// configuration and a hook runs without being asked.
 func commandsOf(p kernels.Plan) string {
 	var all []string
 	for _, argv := range [][]string{p.Build, p.Run} {
@@ -84,21 +86,21 @@ func commandsOf(p kernels.Plan) string {
 	return strings.Join(all, ", then ")
 }
 
-// note keeps what is being done, which is the reason where there is no answer in time.
+// note keeps what is being done, which is the reason given if there is no answer in time.
 func (k *pushCheck) note(a pipeline.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.doing = fmt.Sprintf("%s of %s", a.Doing, wording.Short(a.Request.Candidate.Commit))
 }
 
-// lateNow is late for a caller without the lock.
+// lateNow is late for a caller that does not hold the lock.
 func (k *pushCheck) lateNow() decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.late()
 }
 
-// devicesFree is an error when another process measures on one of the devices. A push does not wait for that.
+// devicesFree is an error if another process measures on one of the devices. A push does not wait for it.
 func devicesFree(uuids []string) error {
 	for _, id := range uuids {
 		release, err := gpu.TryLock(id)
@@ -115,12 +117,12 @@ type launches struct {
 	base, commit string
 	until        time.Time
 	got          compare.Result
-	first        *bisect.Outcome // of the pushed commit; nil when it did not come to its end
+	first        *bisect.Outcome // of the pushed commit; nil if it was not launched or was cut off
 	err          error
 }
 
-// run launches the pushed commit first: a failure there says most in the shortest time. The comparison finds that
-// launch in the sampler's memory.
+// run launches the pushed commit first: a failure there says the most in the shortest time. The comparison after it
+// gets that launch from the sampler's memory.
 func (l *launches) run(ctx context.Context, t *session.Session) {
 	l.got.Answer = compare.Open
 	pushed, purpose := bisect.Candidate{Commit: l.commit}, bisect.EndBad
@@ -141,7 +143,7 @@ func (l *launches) run(ctx context.Context, t *session.Session) {
 	run := compare.Experiment{
 		A: bisect.Candidate{Commit: l.base}, B: pushed, Sampler: t.Memory, Metrics: t.Policy.Judge.Metrics, Effect: t.Policy.Judge.Effect, Error: t.Policy.Judge.Error, Fallback: t.Policy.Fallback(),
 		Seed: uint64(t.Policy.Seed),
-		// a pair that would be cut off by the deadline is not begun: its launches would not count
+		// A pair that the deadline would cut off is not begun: its launches would not count.
 		Spent: func() bool { return time.Now().Add(longest).After(l.until) },
 		OnPair: func(int, []compare.Sofar) {
 			longest = max(longest, time.Since(last))
@@ -155,8 +157,8 @@ func (l *launches) run(ctx context.Context, t *session.Session) {
 	l.got, l.err = got, err
 }
 
-// conclude decides by what the launches showed, and keeps it. Launches that the deadline cut off are a comparison whose
-// budget is used up, not an error.
+// conclude decides by what the launches showed, and keeps it. Launches that the deadline cut off count as a
+// comparison whose budget is used up, and not as an error.
 func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *session.Session) decision {
 	if errors.Is(l.err, context.DeadlineExceeded) {
 		l.got.Spent, l.err = true, nil
@@ -178,8 +180,8 @@ func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *se
 	return d
 }
 
-// answer is what the launches lead to: only what is clear stops a push. Where the pushed commit failed as often as
-// there was time to launch it, and its base did not, that is clear enough.
+// answer is what the launches lead to. Only what is clear stops a push; it is clear enough if the pushed commit
+// failed every time there was time to launch it and its base never did. That rewrites the comparison's result, too.
 func (l *launches) answer() answer {
 	base, pushed := l.got.Sides[0], l.got.Sides[1]
 	failing := pushed.Launches > 0 && pushed.Failed == pushed.Launches
@@ -201,7 +203,7 @@ func (l *launches) answer() answer {
 	return passes
 }
 
-// ofBase says how the base fared, where the pushed commit failed and there was no time for more.
+// ofBase says how the base fared, for a pushed commit that failed.
 func (l *launches) ofBase() string {
 	switch base := l.got.Sides[0]; {
 	case l.base == "":
@@ -213,7 +215,7 @@ func (l *launches) ofBase() string {
 	}
 }
 
-// keep closes the session and returns its verdict. The exit code is the hook's own, and nothing is printed here.
+// keep concludes the session and returns its verdict. It prints nothing; the exit code is the hook's own.
 func (l *launches) keep(t *session.Session, result string) (verdict string, err error) {
 	noReport := func() error { return nil }
 	if l.base == "" {

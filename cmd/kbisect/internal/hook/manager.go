@@ -7,13 +7,14 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Snippet are the lines of a hook of sh that call kbisect.
+// Snippet is what a person has to add to a hook of sh that another program manages.
 const Snippet = `# only the first command that reads standard input gets git's lines
 kbisect hook pre-push "$@" || exit 1
 `
 
-// Managed is the hook that belongs to somebody else where core.hooksPath is set, and why; "" where git's own folder is
-// used. What lies there is often committed, or made anew by husky.
+// Managed tells whether core.hooksPath leads to hooks that belong to somebody else: file is the hook to edit by
+// hand and why the reason; both are "" if git's own folder is used. Such a folder is often committed, or made anew
+// by husky, so that kbisect does not write to it.
 func Managed(repo *source.Repo, dir string) (file, why string) {
 	switch {
 	case source.SameFolder(dir, filepath.Join(repo.CommonDir(), "hooks")):

@@ -13,11 +13,11 @@ import (
 
 // pushedRef is one line that git writes to a pre-push hook: one ref of the remote that the push would change.
 type pushedRef struct {
-	local             string // the object that is pushed
-	remoteRef, remote string // what it is called there, and the object it has there now
+	local             string // id of the object that is pushed; zeros for a deletion
+	remoteRef, remote string // its name there, and the id of the object there now; zeros if it is new
 }
 
-// zero reports the object id that stands for nothing: of a ref that is deleted, or that is new.
+// zero reports the object id that stands for none.
 func zero(id string) bool { return strings.Trim(id, "0") == "" }
 
 // name is the ref for people.
@@ -29,7 +29,7 @@ func (p pushedRef) name() string {
 //
 //	LOCAL-REF SP LOCAL-ID SP REMOTE-REF SP REMOTE-ID LF
 //
-// The user may have given an expression with spaces in place of a local ref.
+// LOCAL-REF is whatever the user typed and may contain spaces, so that the fields are counted from the end.
 func readPushed(r io.Reader) ([]pushedRef, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -50,21 +50,22 @@ func readPushed(r io.Reader) ([]pushedRef, error) {
 	return out, nil
 }
 
-// skipReason says why a ref is not checked, "" where it is.
+// skipReason says why a ref is not checked; "" if it is.
 func (p pushedRef) skipReason() string {
 	switch {
 	case zero(p.local):
 		return "deleted"
 	case strings.HasPrefix(p.remoteRef, "refs/tags/"):
 		return "tag"
-	case strings.HasPrefix(p.remoteRef, "refs/heads/"), strings.HasPrefix(p.remoteRef, "refs/for/"): // the latter for review by Gerrit
+	case strings.HasPrefix(p.remoteRef, "refs/heads/"), strings.HasPrefix(p.remoteRef, "refs/for/"): // refs/for: Gerrit
 		return ""
 	}
 	return "not a branch"
 }
 
 // baseOf finds the commit that a pushed one is compared with, and its name for people: what the remote has at the
-// ref, or, for a new branch, the nearest first parent that the remote has on any branch. "" is none.
+// ref or, for a new branch, the nearest first parent that the remote has on any branch. Both are "" if there is
+// none.
 func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, commit string) (base, name string) {
 	note := ""
 	if !zero(p.remote) {
@@ -81,8 +82,9 @@ func baseOf(ctx context.Context, repo *source.Repo, remote string, p pushedRef, 
 	return "", ""
 }
 
-// nearestPushed is the first commit on the first-parent line that one of the remote-tracking refs has, "" if none.
-// Git walks a long history fast; with --boundary it prints, after a dash, where the new commits begin.
+// nearestPushed is the first commit on the first-parent line that one of the remote-tracking refs contains; "" if
+// none. git walks a long history faster than we would; with --boundary it prints, after a dash, where the new
+// commits begin.
 func nearestPushed(ctx context.Context, repo *source.Repo, refs, commit string) string {
 	if strings.ContainsAny(refs, ":*?[\\ ") { // a push to a URL has no refs of its own
 		return ""

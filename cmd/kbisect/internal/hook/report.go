@@ -9,7 +9,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// finish prints the answers and reports whether the push is stopped.
+// finish prints the answers and reports whether the push is stopped. It may run while check still does, at the
+// deadline.
 func (k *pushCheck) finish() (stopped bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,7 +48,7 @@ func (k *pushCheck) finish() (stopped bool) {
 	return stop != nil
 }
 
-// late is the decision about a ref at the deadline. The caller holds the lock.
+// late is the decision about a ref that the deadline overtook. The caller holds the lock.
 func (k *pushCheck) late() decision {
 	why := fmt.Sprintf("the %v deadline came before its turn", k.opts.Deadline)
 	if k.doing != "" {
@@ -65,7 +66,7 @@ func (x *refCheck) report(d decision) string {
 	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), wording.Short(x.commit), against, d.answer, words.Printable(strings.TrimSuffix(d.why, ".")))
 }
 
-// decidedBy is the command that decides a ref. It keeps its result in the store, which decides the next push.
+// decidedBy is the command that decides a ref. Its result is stored and decides the next push.
 func (x *refCheck) decidedBy() string {
 	if x.base == "" {
 		return "kbisect measure " + wording.Short(x.commit)

@@ -16,11 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Fingerprint is a digest of what launches find on this machine beside their candidates: the environment, the programs
-// on PATH, the libraries and packages in the usual places, the kernel, the devices and their driver, this program, and
-// the files outside of the candidates that the words of a command name. Programs and files count by size and time of
-// change. With an equal fingerprint a launch can be expected to end as it did before; it is never equal to another
-// where there is too much to look at.
+// Fingerprint is a digest of what launches find on this machine besides their candidates: the environment, the
+// programs on PATH, the libraries and packages in the usual places, the kernel, the devices and their driver, this
+// program, and the files outside of the candidates that the words of a command name. Files count by size, mode and
+// time of change, since reading them all would take longer than a launch.
+//
+// With an equal fingerprint a launch can be expected to end as it did before, and a finished search is answered
+// from the store. Where there is too much to look at, the fingerprint is random and equals no other.
 func Fingerprint(ctx context.Context, env, words []string) string {
 	f := fingerprint{sha256.New()}
 	value := map[string]string{}
@@ -45,8 +47,9 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 	}
 	dirs = append(dirs, "/usr/local/lib", "/usr/local/include", "/usr/local/cuda", value["CUDA_HOME"], value["CUDA_PATH"])
 	var all []string
+	// Relative folders are the candidate's. Links are resolved because /bin often is /usr/bin.
 	for _, dir := range dirs {
-		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(dir) { // others are the candidate's; /bin is often /usr/bin
+		if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(dir) {
 			all = append(all, real)
 		}
 	}
@@ -54,7 +57,7 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 		f.list(dir, func(string) bool { return true })
 	}
 	for _, dir := range pythonPackages(value["HOME"], filepath.SplitList(value["PATH"])) {
-		f.list(dir, func(name string) bool { // what is imported leaves bytecode beside them
+		f.list(dir, func(name string) bool { // not the packages' folders: an import changes them by leaving bytecode
 			return strings.HasSuffix(name, "-info") || strings.HasSuffix(name, ".pth") || strings.HasSuffix(name, ".egg-link")
 		})
 	}
@@ -64,9 +67,10 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 	} {
 		f.stat(file)
 	}
+	// A word may be a whole command for a shell. A file after > is written and not read.
 	for _, word := range words {
 		before := ""
-		for _, w := range strings.Fields(word) { // it may be a command of a shell
+		for _, w := range strings.Fields(word) {
 			if file := strings.Trim(w, `;"'()`); filepath.IsAbs(file) && !strings.HasSuffix(before, ">") {
 				f.tree(file)
 			}
@@ -76,13 +80,13 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 	return hex.EncodeToString(f.sum.Sum(nil))
 }
 
-// ofTerminal reports a variable that names the place in which a command was typed.
+// ofTerminal reports a variable that tells where a command was typed and says nothing about how it runs.
 func ofTerminal(name string) bool {
 	return strings.HasPrefix(name, "KBISECT_") || strings.HasPrefix(name, "SSH_") || strings.HasPrefix(name, "TMUX") ||
 		slices.Contains([]string{"_", "PWD", "OLDPWD", "SHLVL", "STY", "WINDOWID", "COLUMNS", "LINES", "XDG_SESSION_ID", "TERM_SESSION_ID"}, name)
 }
 
-// pythonPackages are the folders in which the Pythons on PATH, and the one of the user, look for packages.
+// pythonPackages are the folders in which the Pythons on PATH, and the user's own, look for packages; sorted.
 func pythonPackages(home string, path []string) (dirs []string) {
 	roots := []string{filepath.Join(home, ".local")}
 	for _, dir := range path {
@@ -97,19 +101,21 @@ func pythonPackages(home string, path []string) (dirs []string) {
 	return slices.Compact(slices.Sorted(slices.Values(dirs)))
 }
 
-// fingerprint adds things to a digest.
+// fingerprint is a digest to which facts are added in a fixed order.
 type fingerprint struct{ sum hash.Hash }
 
+// add adds a labelled fact. Quoting keeps different lists of values from looking the same.
 func (f fingerprint) add(what string, values ...any) { fmt.Fprintf(f.sum, "%s %q\n", what, values) }
 
-// stat adds a file, followed through links, or that there is none.
+// stat adds a file, followed through links. A missing one adds nothing, so that it changes the digest when it
+// appears.
 func (f fingerprint) stat(file string) {
 	if fi, err := os.Stat(file); err == nil {
 		f.add("file", file, fi.Size(), fi.ModTime().UnixNano(), fi.Mode().String())
 	}
 }
 
-// list adds the files of a folder whose names count.
+// list adds those files of a folder, not of its subfolders, whose names count.
 func (f fingerprint) list(dir string, counts func(name string) bool) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -123,7 +129,8 @@ func (f fingerprint) list(dir string, counts func(name string) bool) {
 	}
 }
 
-// tree adds a file, or all files below a folder.
+// tree adds a file, or all files below a folder. One with more than 10,000 entries makes the fingerprint unlike any
+// other.
 func (f fingerprint) tree(root string) {
 	const most = 10_000
 	n := 0

@@ -1,6 +1,7 @@
-// Package machine describes what a run was made on and with: devices, driver,
-// compilers, Python and torch ([Machine]). It runs the tools that print their versions
-// ([RunTool]). It knows nothing of searches.
+// Package machine describes what a run was made on and with: devices, driver, compilers, Python and torch
+// ([Machine]). It runs the tools that print their versions ([RunTool]), tells whether the machine is still as it
+// was ([Fingerprint]), and lends temporary folders that do not outlive a killed kbisect for long ([Scratch]). It
+// must not know of searches, sessions or candidates.
 package machine
 
 import (
@@ -18,8 +19,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// Machine is what a baseline was measured on and with. A field is "" if the thing is
-// not installed or was not looked for.
+// Machine is what a baseline was measured on and with. A field is "" if the thing is not installed or was not
+// looked for.
 type Machine struct {
 	Devices  []Device `json:"devices"`
 	Driver   string   `json:"driver"`
@@ -30,14 +31,14 @@ type Machine struct {
 	Torch    string   `json:"torch"`
 }
 
-// Device identifies a GPU or a MIG slice.
+// Device identifies a GPU or a MIG slice. Only the UUID (GPU-… or MIG-…) identifies it; many devices share a name.
 type Device struct {
 	Name string `json:"name"`
 	UUID string `json:"uuid"`
 }
 
-// Describe describes this machine for trials on the watched devices. Python and torch
-// are looked for only if the commands use them.
+// Describe describes this machine for trials on the watched devices. It starts compilers and, if python is set,
+// Python and torch, and so takes seconds. What cannot be found out is left empty.
 func Describe(ctx context.Context, watches []*gpu.Watch, python bool) Machine {
 	m := Machine{Devices: []Device{}}
 	for _, w := range watches {
@@ -57,7 +58,8 @@ func Describe(ctx context.Context, watches []*gpu.Watch, python bool) Machine {
 	return m
 }
 
-// toolVersion is the line in which a program prints its version, or "".
+// toolVersion is the line in which a program prints its version, the one that begins with prefix; "" if it has
+// none.
 func toolVersion(ctx context.Context, prefix, name string, args ...string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -70,7 +72,8 @@ func toolVersion(ctx context.Context, prefix, name string, args ...string) strin
 	return words.Printable(VersionLine(s, prefix))
 }
 
-// Here describes this machine as far as that is quick: driver and devices.
+// Here describes this machine as far as that is quick: driver and devices. It waits at most ten seconds for the
+// driver.
 func Here(ctx context.Context) *Machine {
 	m := &Machine{}
 	answer := make(chan gpu.Report, 1)
@@ -87,8 +90,8 @@ func Here(ctx context.Context) *Machine {
 	return m
 }
 
-// Elsewhere reports whether m is not here: one of its devices is missing, or m has no
-// device and here has.
+// Elsewhere reports whether m is another machine than here: one of its devices is missing here, or it has no device
+// and here has. Only devices count, not the host.
 func (m Machine) Elsewhere(here *Machine) bool {
 	for _, d := range m.Devices {
 		if !slices.ContainsFunc(here.Devices, func(x Device) bool { return x.UUID == d.UUID }) {
@@ -98,7 +101,7 @@ func (m Machine) Elsewhere(here *Machine) bool {
 	return len(m.Devices) == 0 && len(here.Devices) > 0
 }
 
-// UUIDs lists the UUIDs of the devices.
+// UUIDs lists the UUIDs of the devices; nil if there are none.
 func (m Machine) UUIDs() (out []string) {
 	for _, d := range m.Devices {
 		out = append(out, d.UUID)
@@ -115,7 +118,7 @@ func (m Machine) DeviceNames() string {
 	return cmp.Or(strings.Join(names, ", "), "no device")
 }
 
-// Lines lists what is known, as label and value.
+// Lines lists what is known, as pairs of label and value.
 func (m Machine) Lines() (out [][2]string) {
 	for _, d := range m.Devices {
 		out = append(out, [2]string{"device", d.Name + " " + d.UUID})
@@ -131,7 +134,7 @@ func (m Machine) Lines() (out [][2]string) {
 	return out
 }
 
-// Check refuses a description that no machine can have.
+// Check refuses a description, read from a file, that no machine can have.
 func (m Machine) Check() error {
 	for _, d := range m.Devices {
 		if !strings.HasPrefix(d.UUID, "GPU-") && !strings.HasPrefix(d.UUID, "MIG-") {

@@ -11,8 +11,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Scratch makes an empty folder in the user's folder for kbisect, not in TMPDIR, where nobody would remove what a
-// killed kbisect has left. remove removes it; otherwise the next search or Scratch does.
+// Scratch makes an empty folder below the user's cache folder, and not in TMPDIR, where nobody would remove what a
+// killed kbisect has left. The caller calls remove; if it was killed before, the next search or Scratch removes the
+// folder.
 func Scratch(ctx context.Context) (dir string, remove func(), err error) {
 	root, _, err := cache.Root()
 	if err != nil {

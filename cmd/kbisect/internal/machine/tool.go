@@ -14,24 +14,25 @@ import (
 
 // Said is what a tool printed and how it ended.
 type Said struct {
-	Text string
-	Err  error // nil when it exited with 0
+	Text string // standard output and standard error, at most the last 16 KiB
+	Err  error  // nil if it exited with 0
 }
 
-// First is the first line.
+// First is the first line of the output, where tools print their version.
 func (s Said) First() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s.Text), "\n")
 	return strings.TrimSpace(line)
 }
 
-// Last is the last three lines, where compilers and Python say what went wrong.
+// Last are the last three lines of the output, where compilers and Python say what went wrong.
 func (s Said) Last() string {
 	lines := strings.Split(strings.TrimSpace(s.Text), "\n")
 	return strings.TrimSpace(strings.Join(lines[max(0, len(lines)-3):], "\n"))
 }
 
-// RunTool runs a program in dir and returns the end of its output. At the limit it
-// kills the whole process tree.
+// RunTool runs a program in dir, "" for the current folder, and returns the end of its output. At the limit its
+// whole process tree is killed. It speaks English (LC_ALL=C), since its words are parsed, and takes no locks of
+// git's.
 func RunTool(ctx context.Context, limit time.Duration, dir string, argv ...string) Said {
 	spec := proc.Spec{Argv: argv, Dir: dir, Env: append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "TMPDIR="+cmp.Or(dir, os.TempDir())), Limit: limit, Grace: -1, Tail: 16 << 10}
 	r, err := proc.Run(ctx, spec)
@@ -51,7 +52,7 @@ func RunTool(ctx context.Context, limit time.Duration, dir string, argv ...strin
 	return s
 }
 
-// VersionLine is the line of the output that begins with prefix, or else the first.
+// VersionLine is the line of the output that begins with prefix or, failing that, the first.
 func VersionLine(s Said, prefix string) string {
 	for line := range strings.Lines(s.Text) {
 		if prefix != "" && strings.HasPrefix(line, prefix) {
@@ -61,8 +62,7 @@ func VersionLine(s Said, prefix string) string {
 	return s.First()
 }
 
-// FirstWord is the first word of s, such as the compiler of CC="ccache gcc"; "" if
-// there is none.
+// FirstWord is the first word of s, or "". CC may hold more than a compiler, such as "ccache gcc".
 func FirstWord(s string) string {
 	if f := strings.Fields(s); len(f) > 0 {
 		return f[0]

@@ -13,8 +13,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
-// GitLog writes a log for git bisect replay that ends with the culprit of the search. git knows one certain answer for
-// each commit: the last verdict on a commit counts, and one that contradicts the culprit becomes a comment.
+// GitLog writes a log for git bisect replay that leads git to the culprit of the search. git knows one certain
+// answer for each commit and has no doubts: the last verdict on a commit counts, and one that contradicts the
+// culprit becomes a comment. It is a usage error for a session that is not a search of commits or has no good end.
 func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	d, ok := p.Document.(*report.Search)
 	if !ok || p.Session.Axis != policy.AxisHistory {
@@ -43,7 +44,7 @@ func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// gitLogger makes the log.
+// gitLogger writes the log of one session. culprit is the first that was named, or "": git searches for one.
 type gitLogger struct {
 	ctx     context.Context
 	past    *Session
@@ -52,9 +53,10 @@ type gitLogger struct {
 	culprit string
 }
 
+// f appends to the log.
 func (g *gitLogger) f(format string, args ...any) { fmt.Fprintf(&g.log, format, args...) }
 
-// note is the comment that git writes beside an answer.
+// note writes the comment that git bisect writes above an answer.
 func (g *gitLogger) note(word, commit string) {
 	subject := ""
 	if c, err := g.past.repo.Commit(commit); err == nil {
@@ -87,8 +89,8 @@ func (g *gitLogger) verdicts() {
 	}
 }
 
-// agrees reports whether a verdict and the answer can both be true, which git takes for granted: what has the culprit
-// is bad, what has not is good, and the culprit itself can be tested.
+// agrees reports whether a verdict and the culprit can both be true, as git takes for granted: a commit that
+// contains the culprit is bad, one that does not is good, and the culprit itself can be tested.
 func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	if g.culprit == "" || call == bisect.Untestable {
 		return g.culprit != commit || call != bisect.Untestable
@@ -100,11 +102,13 @@ func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	return (after || commit == g.culprit) == (call == bisect.Bad)
 }
 
-// answer makes git find the same culprit: it is bad and its parents are good, also where the search inferred that.
+// answer adds what git needs to name the same culprit, even if the search inferred it: the culprit is bad and its
+// parents are good. What has been said before is not repeated.
 func (g *gitLogger) answer() {
 	if g.culprit == "" {
 		return
 	}
+	// What git has been told so far: the two ends by git bisect start, the rest by verdicts.
 	answers := map[string]bisect.Call{g.past.Session.Good: bisect.Good, g.past.Session.Bad: bisect.Bad}
 	for _, s := range g.read.Steps {
 		if g.agrees(s.Commit, s.Verdict.Call) {
@@ -118,6 +122,7 @@ func (g *gitLogger) answer() {
 		}
 	}
 	add(g.culprit, bisect.Bad)
+	// With --first-parent git asks about first parents only.
 	for i, parent := range g.read.Culprits[0].Parents {
 		if i == 0 || !g.past.policy.FirstParent {
 			add(parent, bisect.Good)

@@ -21,17 +21,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// HistoryRequest says what of the store a history shows.
+// HistoryRequest says which part of the store a history shows.
 type HistoryRequest struct {
-	Metric string // "": all that were sent
+	Metric string // "": all that programs sent
 	Case   string // "": the geometric mean over all
 	Base   string // commit that the others are compared with; "": the oldest shown
-	All    bool   // commits off the first parents of HEAD too
-	Limit  int    // commits, the newest
+	All    bool   // include commits that are not on the first parents of HEAD
+	Limit  int    // show at most this many commits, the newest
 }
 
-// ReadHistory gathers the launches of all sessions by commit. Values of different devices, commands or caches are
-// never mixed.
+// ReadHistory gathers the launches of all sessions by commit, oldest first. Values from different devices, commands
+// or caches are never mixed: each way of measuring has its own series. It is a usage error if there is nothing to
+// show.
 func ReadHistory(ctx context.Context, repo *source.Repo, st *store.Store, want HistoryRequest) (report.History, error) {
 	h := &history{repo: repo, want: want, byWay: map[string]*way{}, failed: map[string]map[string][]bisect.Outcome{}, commits: map[string]source.Commit{}}
 	if err := h.read(st); err != nil {
@@ -44,27 +45,27 @@ func ReadHistory(ctx context.Context, repo *source.Repo, st *store.Store, want H
 	return h.document(order, want.Limit)
 }
 
-// history gathers what the store holds.
+// history gathers what the store holds; it is made for one request.
 type history struct {
 	repo    *source.Repo
 	want    HistoryRequest
-	byWay   map[string]*way
-	ways    []*way
-	failed  map[string]map[string][]bisect.Outcome // by program and commit: a failed launch says neither caches nor, always, devices
+	byWay   map[string]*way                        // by program, devices and caches
+	ways    []*way                                 // the same, in the order in which they first appear
+	failed  map[string]map[string][]bisect.Outcome // launches that failed, by program and commit; see of
 	commits map[string]source.Commit
 }
 
-// way is one way of measuring: only values of the same way compare.
+// way is one way of measuring. Only values of the same way can be compared.
 type way struct {
-	program                 string // command and build
+	program                 string // build, command and, for stages, the digest of the plan
 	devices, command, build []string
 	caches                  string
-	metrics                 map[string]metric.Metric // as they were configured
-	launches                map[string][]bisect.Outcome
+	metrics                 map[string]metric.Metric    // by name, as the newest session configured them
+	launches                map[string][]bisect.Outcome // those that ended well, by commit
 }
 
-// read takes in the launches of all sessions, oldest first. What another version has written and cannot be read is
-// left out: a history of the rest is of use.
+// read takes in the launches of all sessions, oldest first. Sessions and launches that another version wrote and
+// this one cannot read are skipped: a history of the rest is still useful.
 func (h *history) read(st *store.Store) error {
 	sessions, err := st.Sessions(0)
 	if err != nil {
@@ -82,7 +83,9 @@ func (h *history) read(st *store.Store) error {
 		}
 		for _, l := range launches {
 			var o bisect.Outcome
-			if l.Candidate != l.Commit || json.Unmarshal(l.Outcome, &o) != nil || o.From != "" { // flags make another program of a commit; what was taken over counts once
+			// A candidate with flags is another program than its commit, and a launch taken over from another session
+			// (From) is counted there.
+			if l.Candidate != l.Commit || json.Unmarshal(l.Outcome, &o) != nil || o.From != "" {
 				continue
 			}
 			h.take(p, l.Commit, o)
@@ -93,7 +96,7 @@ func (h *history) read(st *store.Store) error {
 
 // take takes in one launch.
 func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
-	// Stages of different problems have the same commands; what tells them apart are the files of the judge.
+	// Stages of different KernelBot problems have the same commands; the plan's digest has the files that differ.
 	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
 	for _, s := range p.Plan.Stages {
 		program += fmt.Sprintf(" %q %s", s.Run, p.Plan.Digest())
@@ -122,8 +125,8 @@ func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
 	}
 }
 
-// of lists the launches of a commit that a way shows. Failed ones are shown with every way of their program: a launch
-// that failed says neither what caches it used nor, always, on what device.
+// of lists the launches of a commit that a way shows. Failed ones are shown with every way of their program,
+// because a failed launch does not say which caches it used and not always on which device it ran.
 func (h *history) of(w *way, commit string) []bisect.Outcome {
 	return slices.Concat(w.launches[commit], h.failed[w.program][commit])
 }
@@ -144,7 +147,7 @@ func (h *history) order(ctx context.Context, all bool) ([]string, error) {
 	if err != nil {
 		return nil, exit.Usage(err)
 	}
-	// Git has no index by commit: the line of first parents is followed until all that was measured has been met.
+	// The walk ends as soon as every measured commit has been met, or it would read the whole history.
 	for id != "" && len(missing) > 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -165,13 +168,13 @@ func (h *history) order(ctx context.Context, all bool) ([]string, error) {
 		order = h.merge(order, missing)
 	}
 	if len(order) == 0 {
-		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure does so, and --all-commits shows those of other branches")
+		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure makes one, and --all-commits shows those of other branches")
 	}
 	return order, nil
 }
 
-// merge adds commits that are not on the first parents of HEAD, by date. Commits that are gone from the
-// repository are left out.
+// merge adds commits that are not on the first parents of HEAD and sorts all by date, then id. Commits that the
+// repository no longer has are left out.
 func (h *history) merge(order []string, others map[string]bool) []string {
 	for id := range others {
 		if c, err := h.repo.Commit(id); err == nil {
@@ -185,9 +188,11 @@ func (h *history) merge(order []string, others map[string]bool) []string {
 	return order
 }
 
-// document makes a series for every way and metric that has something to show.
+// document makes a series for every way and metric that has something to show among the newest limit commits of
+// order.
 func (h *history) document(order []string, limit int) (report.History, error) {
 	doc := report.History{Schema: report.HistorySchema, Series: []report.HistorySeries{}, All: len(order)}
+	// order has the oldest first, so that the newest are at its end.
 	order = order[max(0, len(order)-limit):]
 	doc.Shown = len(order)
 	var known []string
@@ -216,7 +221,7 @@ func (h *history) document(order []string, limit int) (report.History, error) {
 	return doc, exit.Usage(&compare.UnknownMetricError{Wanted: cmp.Or(h.want.Metric, "anything"), Sent: slices.Compact(known)})
 }
 
-// sent lists the metrics that launches of a way gave, in order.
+// sent lists the metrics that launches of a way gave, sorted.
 func (w *way) sent() []string {
 	var out []string
 	for _, all := range w.launches {
@@ -228,7 +233,7 @@ func (w *way) sent() []string {
 	return slices.Compact(out)
 }
 
-// sentMetrics are those that programs send, or the wall time where they send none.
+// sentMetrics are those that the programs themselves send or, if they send none, the wall time.
 func sentMetrics(sent []string) []string {
 	own := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return m == "wall" || strings.HasPrefix(m, "phase.") })
 	if len(own) == 0 {
@@ -237,7 +242,7 @@ func sentMetrics(sent []string) []string {
 	return own
 }
 
-// series describes one metric of one way; values is how many commits have one.
+// series describes one metric of one way; values is how many commits have a value.
 func (h *history) series(w *way, name string, order []string) (s report.HistorySeries, values int) {
 	m := w.metrics[name]
 	m.Name = name
@@ -268,7 +273,7 @@ func (h *history) series(w *way, name string, order []string) (s report.HistoryS
 	return s, values
 }
 
-// commit describes one commit of a series. unit becomes the unit of its values.
+// commit describes one commit of a series from all its launches. It sets unit to the unit of its values.
 func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
@@ -281,7 +286,7 @@ func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit 
 	return x
 }
 
-// values are the numbers of the launches that may be compared: those that ended well, undisturbed.
+// values are one number for each launch that may be compared, that is, one that ended well and was not disturbed.
 func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []float64 {
 	var out []float64
 	for _, o := range all {
@@ -307,8 +312,9 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 	return append(all, report.Failures{Class: f.Class, Phase: f.Phase, Launches: 1})
 }
 
-// ratios compares the medians with that of the base, which need not be among those shown; without a base asked for,
-// it is the oldest commit that has a value. Where the base has none, there are no ratios.
+// ratios sets each commit's ratio of its median to that of the base, which need not be among those shown. If no
+// base was asked for, it is the oldest commit shown that has a value. Without a value of the base there are no
+// ratios.
 func (h *history) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.want.Base
 	if id != "" {

@@ -20,7 +20,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Session is a stored session.
+// Session is a stored session, read as a whole; the store is not needed any more.
 type Session struct {
 	repo     *source.Repo
 	Session  store.Session
@@ -29,8 +29,9 @@ type Session struct {
 	launches []report.Launch
 }
 
-// Open reads a session by its id; "" is the newest search. A session that failed before there was anything to report is
-// an error that says why it failed.
+// Open reads a session by its id; "" is the newest search. Sessions that do not exist, that another version wrote,
+// or that failed before there was anything to report are usage errors; a store that cannot be read is machine
+// trouble.
 func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	st, err := session.ReadStore(repo)
 	if err != nil {
@@ -62,6 +63,7 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	if p.launches, err = session.KeptLaunches(st, p.Session.ID); err != nil {
 		return nil, exit.With(exit.Machine, err)
 	}
+	// A session that has ended has its document; one that was killed, or still runs, has launches and judgements.
 	if len(p.Session.Finding) == 0 {
 		p.Document, err = p.unfinished(ctx, st)
 	} else if p.Document, err = report.Read(p.Session.Finding, p.Session.ID); err != nil {
@@ -73,8 +75,8 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
-// unfinished makes the document of a session without one: it was killed, has failed, or is still running. What it was
-// sure of is lost; its launches and judgements are not.
+// unfinished makes the document of a session that has none, because it was killed, has failed or is still running.
+// How sure it was is lost; its launches and judgements are not.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
 	s := p.Session
 	f := bisect.Finding{Result: bisect.Interrupted}
@@ -93,6 +95,7 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 		f.Steps = append(f.Steps, step)
 	}
 	p.Document = &report.Search{Steps: f.Steps}
+	// How the time was spent is stored only when a session ends; until then its last launch tells how long it took.
 	in := report.Input{
 		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.Ledger(ctx), Spent: []report.Spent{{Account: "until it ended", Seconds: session.Elapsed(&s, p.launches).Seconds()}}, GPUHour: p.policy.GPUHour, Error: s.Summary,
 		Good: report.CommitInfo{ID: s.Good}, Bad: report.CommitInfo{ID: s.Bad},
@@ -100,7 +103,7 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 	return report.NewSearch(in), nil
 }
 
-// role is the part that a commit played, which the store does not keep with a judgement.
+// role is the part that a commit played in a search. The store does not keep it with a judgement.
 func role(s store.Session, commit string) bisect.Role {
 	switch commit {
 	case s.Good:
@@ -111,7 +114,8 @@ func role(s store.Session, commit string) bisect.Role {
 	return bisect.RoleSearch
 }
 
-// Ledger is what the report refers to. A commit that the repository no longer has is left without a subject.
+// Ledger is what the report refers to: launches, limits and the commits with their subjects. A commit that the
+// repository no longer has is left without a subject.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
 	named, culprits := []string{s.Good, s.Bad}, []string(nil)
@@ -129,7 +133,8 @@ func (p *Session) Ledger(ctx context.Context) report.Ledger {
 		}
 	}
 	l := session.NewLedger(p.repo, &p.policy, s.Good, s.Args, p.launches, named...)
-	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions()) // nil where commits are gone: the page then says that the order is unknown
+	// nil if commits are gone; the page then says that their order is unknown.
+	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions())
 	session.Picture(&l, p.repo, p.policy.Axis, rng, culprits)
 	return l
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Ends completes a policy for its commits: which they are, what of the repository
-// their build and run read, and the names that files had in older commits.
+// Ends completes a policy for its commits: which they are, what of the repository their build and run read, and the
+// names that files had in older commits. It changes the policy.
 type Ends struct {
 	p    *Policy
 	repo *source.Repo
@@ -25,8 +25,8 @@ type Ends struct {
 // EndsOf returns the ends of p, whose commits are in repo.
 func EndsOf(p *Policy, repo *source.Repo) Ends { return Ends{p, repo} }
 
-// FlagEnds resolves what a search over flags is about: one commit, and the flags of
-// the configuration.
+// FlagEnds resolves what a search over flags is about: one commit, which becomes both ends, and the flags of the
+// configuration. All errors are usage errors.
 func (e Ends) FlagEnds(ctx context.Context, q *Request) (err error) {
 	if len(e.p.Flags) == 0 {
 		return exit.Usagef("--axis flags: there are no flags to search\nhint: name the switches of the project in %s, one [[flag]] each, the safe value first", config.FileName)
@@ -42,8 +42,7 @@ func (e Ends) FlagEnds(ctx context.Context, q *Request) (err error) {
 	return exit.Usage(err)
 }
 
-// HunkEnds resolves between which commits hunks are searched: a commit and its first
-// parent, or any two.
+// HunkEnds resolves between which commits hunks are searched: a commit and its first parent, or any two.
 func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 	if q.Commit == "" {
 		if q.Good == "" {
@@ -74,15 +73,15 @@ func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 	return e.Check(ctx)
 }
 
-// CheckPaths adds what the sources of the ends include to the paths, and checks the
-// paths that were given.
+// CheckPaths adds the headers that the sources of the ends include to the paths, and checks the paths that were
+// given.
 func (e Ends) CheckPaths() error {
 	e.AddHeaders(e.p.Good, e.p.Bad)
 	return e.CheckNamed()
 }
 
-// CheckNamed refuses a path that is in neither end: with a misspelt path every commit
-// would look equal.
+// CheckNamed refuses a path that is in neither end: with a misspelt path every commit would look equal to its
+// parent, and nothing would be tested.
 func (e Ends) CheckNamed() error {
 	for _, name := range e.p.Paths {
 		if e.brings(name) || e.follows(name) {
@@ -103,15 +102,15 @@ func (e Ends) CheckNamed() error {
 	return e.checkScripts()
 }
 
-// brings reports whether every candidate is given a file at the path.
+// brings reports whether every candidate is given a file at the path, whatever its commit holds.
 func (e Ends) brings(name string) bool {
 	return slices.ContainsFunc(e.p.Plan.Files, func(f kernels.File) bool {
 		return f.Source == "" && path.Join(e.p.Plan.Dir, f.Name) == path.Clean(name)
 	})
 }
 
-// checkScripts refuses a good end, or the first of two revisions, without a script or source that the plan names: it
-// cannot be good. The bad end may lack it: that may be the fault which is searched for.
+// checkScripts refuses a good end, or the first of two revisions, that lacks a script or source named by the plan:
+// it cannot be good. The bad end may lack it, since that may be the fault that is searched for.
 func (e Ends) checkScripts() error {
 	if e.p.Good == "" || e.p.OwnScripts {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// executor settles where trials are made: --executor names a kind, for which kbisect.toml, also beside a command of the user's,
-// says the rest.
+// executor settles where trials are made. --executor names a kind; kbisect.toml says the rest, even if the command line
+// gives the command. What does not work on other machines is refused here, before anything is submitted.
 func (r *reader) executor() error {
 	p, kind := r.p, r.q.Executor
 	if kind != "" && !slices.Contains(config.Executors(), kind) {
@@ -58,11 +58,12 @@ func (r *reader) executor() error {
 	if r.q.JobsSet {
 		p.Executor.Jobs = r.q.Jobs
 	}
-	p.OnDisk, p.NoPast, p.Fresh = true, true, true // what other sessions saw was seen on other machines
+	// Answers and scatter of other sessions come from other machines.
+	p.OnDisk, p.NoPast, p.Fresh = true, true, true
 	return nil
 }
 
-// file is the configuration of the project.
+// file is the path of the project's configuration, which need not exist.
 func (r *reader) file() string {
 	if r.q.Config != "" {
 		return r.q.Config

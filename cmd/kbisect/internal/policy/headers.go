@@ -9,11 +9,11 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// nvccSources is what kind nvcc compiles, and the folders where it looks for headers.
+// nvccSources is what kind nvcc compiles, and the folders in which it looks for headers, relative to the top.
 type nvccSources struct{ sources, Folders []string }
 
-// sourcesOf finds the folders in the options of nvcc, "-I folder" and "-Ifolder". Folders outside the project hold
-// nothing that a commit could change.
+// sourcesOf finds the folders in the options of nvcc, "-I folder" and "-Ifolder". Folders outside of the project
+// hold nothing that a commit could change.
 func sourcesOf(sources, options []string) (s nvccSources) {
 	s.sources = sources
 	for i, o := range options {
@@ -28,8 +28,8 @@ func sourcesOf(sources, options []string) (s nvccSources) {
 	return s
 }
 
-// AddHeaders adds to the paths what the sources of the commits include: a commit that
-// changes a header outside the paths would look equal to its parent.
+// AddHeaders adds what the sources of the commits include to the paths. Without them a commit that changes only
+// such a header would look equal to its parent. Without paths every file counts already.
 func (e Ends) AddHeaders(commits ...string) {
 	if len(e.p.Paths) == 0 {
 		return
@@ -50,7 +50,7 @@ func (e Ends) AddHeaders(commits ...string) {
 	}
 }
 
-// inPaths reports whether a file is in the paths.
+// inPaths reports whether the paths cover a file.
 func (e Ends) inPaths(file string) bool {
 	return slices.ContainsFunc(e.p.Paths, func(q string) bool {
 		q = path.Clean(q)
@@ -58,8 +58,9 @@ func (e Ends) inPaths(file string) bool {
 	})
 }
 
-// included lists the headers of the project that the sources include, directly or not, by what stands behind #include:
-// conditions are not evaluated, so that it lists too many rather than too few.
+// included lists the headers of the project that the sources include, directly or not. Conditions are not
+// evaluated, so that it lists too many rather than too few. read returns a file of a commit, by its path from the
+// top.
 func (s nvccSources) included(read func(name string) ([]byte, bool)) []string {
 	texts := map[string][]byte{}
 	there := func(name string) bool {

@@ -16,17 +16,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Bounds on what is overlaid, which is meant for hand-written scripts and sources.
+// Bounds on what is overlaid: enough for scripts and sources that a person writes.
 const (
 	maxOverlay     = 64
 	maxOverlaySize = 1 << 20 // bytes of one file
 )
 
-// overlayUncommitted adds to the plan the files that its commands name and that are in
-// the work tree but not at HEAD: a benchmark that is newer than the commits it
-// measures, with the uncommitted files beside it. They are copied into the export
-// rather than run from the work tree, because a Python script imports from its own
-// folder, which has to be the candidate's. What HEAD holds is the candidate's own.
+// overlayUncommitted adds to the plan the files that its commands name and that are in the work tree but not at
+// HEAD, such as a benchmark that is newer than the commits it measures, with the uncommitted files beside it. They
+// are copied into the export and not run from the work tree, because a Python script imports from its own folder,
+// and those modules have to be the candidate's. Files that HEAD holds are taken from each candidate.
 func (r reader) overlayUncommitted() {
 	p, dir := r.p, r.p.Plan.Dir
 	head, err := source.Head(r.repo)
@@ -69,8 +68,9 @@ func (r reader) overlayUncommitted() {
 	}
 }
 
-// localArgv is a command of the user without the paths of the work tree, where candidates do not lie: its words, and
-// those of a script outside that names it, which then runs from the export's git directory.
+// localArgv is the user's command with paths into the work tree made relative, since candidates lie elsewhere.
+// script is a script outside of the work tree that names it in its text: a copy with that path replaced then runs
+// from the export's git directory; nil if there is none.
 func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 	root := r.repo.WorkDir()
 	if root == "" {
@@ -101,10 +101,10 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 	if home == "" {
 		return out, nil
 	}
-	if shell := shellOf(out[:at], file.Text); r.q.InWorktree && shell != nil && len(file.Text) < mostInline { // whose git directory holds no files of ours
+	if shell := shellOf(out[:at], file.Text); r.q.InWorktree && shell != nil && len(file.Text) < mostInline {
 		return slices.Concat(shell, []string{"-c", file.Text}, out[at:]), nil
 	} else if r.q.InWorktree {
-		r.warnNow(fmt.Sprintf("%s names %s, which is no candidate\nhint: git rev-parse --show-toplevel names the candidate; or leave out --in-worktree", out[at], home))
+		r.warnNow(fmt.Sprintf("%s names %s, which is not a candidate\nhint: git rev-parse --show-toplevel names the candidate; or leave out --in-worktree", out[at], home))
 		return out, nil
 	}
 	r.warnNow(fmt.Sprintf("%s names %s: in candidates that is their own folder", out[at], home))
@@ -113,11 +113,11 @@ func (r reader) localArgv(argv []string) (out []string, script *kernels.File) {
 	return out, &file
 }
 
-// mostInline is how long a text may be that is one word of a command: Linux takes 128 KiB.
+// mostInline is how many bytes one argument of a command may have on Linux (MAX_ARG_STRLEN).
 const mostInline = 128 << 10
 
-// shellOf is the shell that runs a script: the one before it in the command, or that of its first line; nil where that is
-// another interpreter.
+// shellOf is the shell that runs a script: the words before it in the command, or its first line; nil if another
+// interpreter runs it.
 func shellOf(before []string, script string) []string {
 	line, _, _ := strings.Cut(script, "\n")
 	if shebang, ok := strings.CutPrefix(line, "#!"); ok && len(before) == 0 {
@@ -135,7 +135,7 @@ func shellOf(before []string, script string) []string {
 	return nil
 }
 
-// namedInline is the path of the work tree that the text of a command such as sh -c TEXT names; "" where it names none.
+// namedInline is the path of the work tree if the text of a command such as sh -c TEXT names it, else "".
 func namedInline(r reader, argv []string) string {
 	at := kernels.Inline(argv)
 	if at == 0 {
@@ -148,8 +148,8 @@ func namedInline(r reader, argv []string) string {
 	return home
 }
 
-// namedIn is the path of the work tree that a script names: the real one, or the one by which the user came, through
-// symbolic links; "" where it names neither.
+// namedIn is the path of the work tree that a script names: the real one, or the one through symbolic links by
+// which the user came; "" if it names neither.
 func (r reader) namedIn(script string) string {
 	root := r.repo.WorkDir()
 	if root == "" || kernels.Names(script, root) {
@@ -163,7 +163,7 @@ func (r reader) namedIn(script string) string {
 	return ""
 }
 
-// here is the folder below the top of the work tree in which the user stands; "" is the top.
+// here is the folder in which the user stands, below the top of the work tree and with slashes; "" is the top.
 func (r reader) here() string {
 	dir, err := filepath.Abs(r.q.Dir)
 	if err == nil {
@@ -176,7 +176,7 @@ func (r reader) here() string {
 	return filepath.ToSlash(rel)
 }
 
-// stands reports whether a word names something in a folder below the top, and not at the top itself.
+// stands reports whether a word names something in a folder below the top and nothing at the top itself.
 func (r reader) stands(folder, word string) bool {
 	if folder == "" || word == "" || word == "." || filepath.IsAbs(word) || strings.HasPrefix(word, "-") {
 		return false
@@ -186,7 +186,7 @@ func (r reader) stands(folder, word string) bool {
 	return here == nil && (top != nil || strings.HasPrefix(word, "."))
 }
 
-// fromHere makes paths that are meant from where the user stands relative to the top.
+// fromHere makes paths relative to the top if they are meant from where the user stands.
 func (r reader) fromHere(names []string) (out []string) {
 	for _, name := range names {
 		if here := r.here(); r.stands(here, name) {
@@ -197,14 +197,15 @@ func (r reader) fromHere(names []string) (out []string) {
 	return out
 }
 
-// warnNow adds a warning, and shows it before the work that it is about.
+// warnNow adds a warning to the policy and shows it before the work that it is about.
 func (r reader) warnNow(text string) {
 	r.p.Warnings = append(r.p.Warnings, text)
 	r.q.warn([]string{text})
 }
 
-// keep adds to the plan what every candidate gets of the user's work tree: a file that HEAD holds goes over what
-// the commits hold, all else is copied where they hold nothing.
+// keep adds to the plan what every candidate gets of the user's work tree. A file that HEAD holds replaces the
+// commits' version; anything else is copied where they have nothing. Plan.Kept becomes a digest of what was found,
+// by size and time, so that an answer is not reused after the files have changed.
 func (r reader) keep(names []string) error {
 	root, plan := r.repo.WorkDir(), &r.p.Plan
 	if len(names) > 0 && root == "" {
@@ -258,8 +259,8 @@ func (r reader) keep(names []string) error {
 	return nil
 }
 
-// namedFiles lists the words of the commands that may be paths: all of the run, and
-// those of the build that look like sources. What the build makes is left out.
+// namedFiles lists the words of the commands that may be paths: all of the run, and those of the build that look
+// like sources. What the build makes is left out.
 func namedFiles(plan kernels.Plan) (names []string) {
 	add := func(word string) {
 		word = path.Clean(filepath.ToSlash(word))
@@ -282,12 +283,13 @@ func namedFiles(plan kernels.Plan) (names []string) {
 	return names
 }
 
-// sourceSuffixes are the names of files that people write, as opposed to what a build makes.
+// sourceSuffixes end the names of files that people write, as opposed to what a build makes.
 func sourceSuffixes() []string {
 	return []string{".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".sh"}
 }
 
-// beside lists the files that a script or a source may use from its own folder.
+// beside lists the files in the same folder that a script or a source may use: modules for Python, headers and CUDA
+// sources for C.
 func beside(root, name string) (names []string) {
 	suffixes := []string{".cu", ".cuh", ".h", ".hpp"}
 	switch path.Ext(name) {
@@ -309,7 +311,7 @@ func beside(root, name string) (names []string) {
 	return names
 }
 
-// readOverlay reads a file of the work tree. It refuses large and binary files: those were built there, and belong to
+// readOverlay reads a file of the work tree. ok is false for large and binary files: those were built there, from
 // one commit.
 func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)

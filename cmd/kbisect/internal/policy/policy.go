@@ -1,10 +1,15 @@
-// Package policy turns the command line ([Request]) and kbisect.toml into
-// what decides a run ([Policy]): the plan, limits, metrics and the judge's options; and
-// it completes that for the commits of a run ([EndsOf]). A policy is plain data that is
-// stored with its session, so that a resumed search continues by the same rules.
+// Package policy turns the command line ([Request]) and kbisect.toml into what decides a run ([Policy]): the plan,
+// limits, metrics and the judge's options ([ForSearch], [ForTrials]); and it completes that for the commits of a
+// run ([EndsOf]). A policy is plain data that is stored with its session, so that a resumed search continues by the
+// same rules.
 //
-// The package reads files and the repository; it starts nothing and prints nothing but
-// early warnings.
+//	Request      the command line, checked for contradictions                       request.go
+//	reader       kbisect.toml or the command after --, and what overrules it        reader.go, executor.go
+//	overlay      files of the work tree that candidates get                         overlay.go
+//	Ends         what depends on the commits: paths, headers, former names          ends.go, headers.go, renames.go
+//
+// The package reads files and the repository. It must not start anything, open the store, or print more than early
+// warnings; its errors are the user's to correct.
 package policy
 
 import (
@@ -30,88 +35,92 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Policy is everything that decides a run. It is stored with the session, so that
-// --resume continues by the same rules even if the configuration file has changed.
+// Policy is everything that decides a run. It is stored with the session as JSON, so that --resume continues by the
+// same rules even if the configuration has changed. Fields with json:"-" concern one process only. Which fields
+// count for reusing what other sessions found is said by Runs, Measures, Asks, Repeats and Compares: a new field
+// needs a decision in each.
 type Policy struct {
-	Good, Bad   string // commit ids; Good is "" where --find-good is to find one
+	Good, Bad   string // commit ids; Good is "" until --find-good has found one
 	FindGood    bool
 	FirstParent bool
-	All         bool // every culprit in the range
-	Axis        string
-	NoHunks     bool // stop at the commit
+	All         bool   // every culprit in the range
+	Axis        string // one of AxisHistory, AxisFlags, AxisHunks
+	NoHunks     bool   // stop at the commit
 	Flags       []config.Flag
 	Hypotheses  []config.Hypothesis
-	Improvement bool // look for what made a metric better
-	Paths       []string
+	Improvement bool     // look for what made a metric better
+	Paths       []string // what build and run read, from the top of the repository; none: everything
 	Plan        kernels.Plan
 	Limits      trial.Limits
-	OwnScripts  bool // scripts that a candidate lacks come from the user's work tree
-	Sample      string
+	OwnScripts  bool   // scripts that a candidate lacks come from the user's work tree
+	Sample      string // name of the metric that the samples of the protocol are of
 	Patterns    []Pattern
 	Sources     []trial.Source
-	CUDA        nvccSources // of kind nvcc
+	CUDA        nvccSources // for kind nvcc
 	Headers     []string    // those Paths that the sources include
 	Former      []string    // those Paths that are former names of files of the plan
 	Asked       string      // the metric that --metric names
 	Cases       pipeline.Cases
-	Needs       []string // what the plan takes from a candidate: a part of Paths
-	Scripts     []string // what it starts or compiles that no build makes
+	Needs       []string // files that the plan itself reads from a candidate; they are in Paths, if there are any
+	Scripts     []string // committed files that the plan starts or compiles
 	Judge       search.Options
-	Budget      time.Duration
-	Jobs        int // trials and builds at a time; 0: see MayRunAhead, and builds as BuildJobs says
-	BuildJobs   int // builds at a time where Jobs says nothing; 0: as many as the machine can take
+	Budget      time.Duration // 0: none
+	Jobs        int           // trials and builds at a time; 0: see MayRunAhead for trials, BuildJobs for builds
+	BuildJobs   int           // builds at a time if Jobs is 0; 0: as many as the machine can take
 	Seed        int64
 	GPUs        []string
-	Spread      string `json:",omitempty"` // devices that a search uses at a time, see config.RunConfig.GPUs
+	Spread      string `json:",omitempty"` // devices that a search uses side by side, see config.CheckSpread
 	Caches      pipeline.Caches
 	Probe       trial.Probe
 	OnDisk      bool // candidates never lie in memory
 	Sandbox     bool // builds and launches run in a sandbox
-	Network     bool // which has the network
+	Network     bool // the sandbox has the network
 	GPUHour     float64
 	Executor    executor.Settings // where trials are made
 	Warnings    []string
-	Dirty       bool                      // the work tree has changes that nothing is launched of
+	Dirty       bool                      // the work tree has changes that no candidate contains
 	Fresh       bool                      // use no answer and no launch of earlier sessions
-	Environment string                    // digest of what launches find beside their candidates; "": not known
-	Learn       bool                      // what builds and launches open narrows the search of a history
+	Environment string                    // digest of what launches find besides their candidates; "": unknown
+	Learn       bool                      // the files that builds and launches open narrow the search of a history
 	NoAhead     bool                      // nothing is launched, and no interpreter started, before its turn
-	NoPast      bool                      // leave out what launches scattered by in earlier sessions
-	Machine     string                    // that the launches are made on; "": not known
-	Past        map[string]bisect.Scatter // what launches scattered by in earlier sessions, by the name of a metric or case
+	NoPast      bool                      // do not use how much launches scattered in earlier sessions
+	Machine     string                    // where the launches are made; "": unknown
+	Past        map[string]bisect.Scatter // how much launches scattered in earlier sessions, by name of metric or case
 
-	MoreEnv      []string `json:"-"` // of builds and trials
+	MoreEnv      []string `json:"-"` // NAME=value, for builds and trials
 	Measured     bool     `json:"-"` // the metric was given, in the configuration or by --metric
 	NoExplain    bool
 	ExplainLimit time.Duration // of launches under profilers; 0: the default
 }
 
-// The axes of a search: what it tests one after another.
+// The axes of a search: along what it looks for the culprit.
 const (
 	AxisHistory = "history"
 	AxisFlags   = "flags"
 	AxisHunks   = "hunks"
 )
 
-// NoGPUs is what Policy.GPUs holds where no device is to be used.
+// NoGPUs is what Policy.GPUs holds if no device is to be used.
 const NoGPUs = config.NoGPUs
 
-// Deviceless reports that no device is to be used.
+// Deviceless reports whether no device is to be used.
 func Deviceless(p *Policy) bool { return slices.Equal(p.GPUs, []string{NoGPUs}) }
 
-// MayRunAhead reports a search of which trials may run beside one another although nobody has said that they share nothing:
-// each has a checkout of its own, no times matter, nothing can be built ahead, and a proof rests on launches alone.
+// MayRunAhead reports whether trials may run beside one another although the user has not said that they share
+// nothing: each has a checkout of its own, no times matter, nothing can be built ahead instead, and a proof rests
+// on launches alone.
 func MayRunAhead(p *Policy) bool {
 	j := p.Judge
 	return p.Axis == AxisHistory && !p.NoAhead && !p.Executor.Away() && p.BuildJobs == 0 && len(p.Plan.Build) == 0 && !p.Plan.InWorktree && !p.All && !j.Fast && !j.Builds &&
 		j.Repeat < 2 && j.Find != bisect.Slow && j.Find != bisect.Timeout
 }
 
-// Pattern is a metric that is read from the output.
+// Pattern is a metric that is read from the output by a regular expression with a group "value". It is kept as
+// text, since a policy is stored; see Compile.
 type Pattern struct{ Metric, Unit, Expr string }
 
-// startUp reports whether all metrics are about how a program starts. That is measured with empty caches, and the probe
-// may have to report its phases. phase.measure is of the program's work, not of its start.
+// startUp reports whether all metrics are about how a program starts. Those are measured with empty caches, and the
+// probe may have to report their phases. phase.measure is about the program's work and not its start.
 func (p *Policy) startUp() bool {
 	for _, m := range p.Judge.Metrics {
 		if !strings.HasPrefix(m.Name, "phase.") || m.Name == "phase.measure" {
@@ -121,7 +130,7 @@ func (p *Policy) startUp() bool {
 	return len(p.Judge.Metrics) > 0
 }
 
-// Metric is the configured metric of this name, or a metric that every launch has.
+// Metric is the configured metric of this name, or else a metric that needs no configuration.
 func (p *Policy) Metric(name string) metric.Metric {
 	if i := slices.IndexFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == name }); i >= 0 {
 		return p.Judge.Metrics[i]
@@ -129,8 +138,8 @@ func (p *Policy) Metric(name string) metric.Metric {
 	return metric.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
 }
 
-// asked is the metric that --metric names. Static metrics of kind nvcc, and what the
-// kernel counts, need no configuration.
+// asked is the metric that --metric names, and adds the source that it needs. Static metrics of kind nvcc, and what
+// the kernel counts, need no configuration.
 func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
 	if p.Plan.Kind == kernels.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
@@ -143,7 +152,8 @@ func (p *Policy) asked(name string) metric.Metric {
 	return m
 }
 
-// count leaves only what is judged to be counted, and checks that this machine can.
+// count drops the counters that are not judged and checks that this machine can count the
+// others.
 func (p *Policy) count() error {
 	p.Sources = slices.DeleteFunc(p.Sources, func(s trial.Source) bool {
 		return s.Counted() && !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Counted && m.Name == s.Metric })
@@ -156,8 +166,8 @@ func (p *Policy) count() error {
 	return nil
 }
 
-// startCold measures start-up metrics with empty caches, and with the probe where
-// only that reports the phase.
+// startCold measures start-up metrics with empty caches, and with the probe if only that reports the phase. What
+// the user has set stays.
 func (p *Policy) startCold() {
 	if !p.startUp() {
 		return
@@ -170,12 +180,14 @@ func (p *Policy) startCold() {
 	}
 }
 
-// WholeTimed reports whether a metric covers more than a program measures itself.
+// WholeTimed reports whether a metric covers more than what the program measures itself, so that nothing may
+// disturb any part of a launch.
 func (p *Policy) WholeTimed() bool {
 	return slices.ContainsFunc(p.Judge.Metrics, metric.Metric.OfProcess)
 }
 
-// Compile compiles the patterns, which were checked when the policy was made.
+// Compile compiles the patterns. They were checked when the policy was made, so that an error means a damaged
+// session.
 func (p *Policy) Compile() ([]*metrics.Pattern, error) {
 	var out []*metrics.Pattern
 	for _, x := range p.Patterns {
@@ -188,13 +200,13 @@ func (p *Policy) Compile() ([]*metrics.Pattern, error) {
 	return out, nil
 }
 
-// Runs is everything that decides how a launch ends, as a text to compare: equal texts let the hook use what another
-// session launched.
+// Runs is everything that decides how a launch ends, as a text to compare: with equal texts the hook may use what
+// another session launched. Headers are left out, as they follow from the commits.
 func (p *Policy) Runs() string {
 	return jsonText(p.Plan, p.Limits, p.OwnScripts, p.Caches, p.Probe, p.OwnPaths())
 }
 
-// Commands are the commands, as a text to compare: whether a person has run them here before.
+// Commands are the commands, as a text to compare: it tells whether a person has run them here before.
 func (p *Policy) Commands() string {
 	return jsonText(p.Plan.Build, p.Plan.Run, p.Plan.Stages, p.Plan.Env, p.Plan.Dir)
 }
@@ -204,7 +216,8 @@ func Measures(p *Policy) string {
 	return jsonText(p.Commands(), p.Sample, p.Patterns, p.Sources, p.Cases, p.Caches, p.Probe, p.Sandbox)
 }
 
-// Asks is everything that decides what a search comes to, as a text to compare.
+// Asks is everything that decides the result of a search, as a text to compare. Left out are budget, width and
+// warnings, which change how it gets there.
 func Asks(of *Policy) string {
 	p := *of
 	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoAhead, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, false, 0, 0, 0
@@ -212,12 +225,12 @@ func Asks(of *Policy) string {
 	return jsonText(p)
 }
 
-// Repeats is everything that decides how a launch ends whose times do not matter, as a text to compare.
+// Repeats is everything that decides how a launch ends if its times do not matter, as a text to compare.
 func Repeats(p *Policy) string {
 	return jsonText(p.Runs(), Measures(p), p.Flags, p.Network, p.GPUs, p.Judge.Builds, p.Judge.Fast, p.Environment)
 }
 
-// Words are those of all commands.
+// Words are the words of all commands, for finding the files that they name.
 func Words(p *Policy) []string {
 	words := slices.Concat(p.Plan.Build, p.Plan.Run)
 	for _, s := range p.Plan.Stages {
@@ -226,8 +239,8 @@ func Words(p *Policy) []string {
 	return words
 }
 
-// Compares is everything that decides how two candidates are found to differ, as a text to compare: what a baseline's
-// fingerprint is of.
+// Compares is everything that decides how two candidates are found to differ, as a text to compare. The fingerprint
+// of a baseline is made of it, so that a change here makes old baselines incomparable.
 func (p *Policy) Compares() string {
 	return jsonText(p.Runs(), p.Judge.Metrics, p.Judge.Effect, p.Judge.Error, p.Sample, p.Patterns)
 }
@@ -241,7 +254,7 @@ func jsonText(all ...any) string {
 	return string(data)
 }
 
-// Carriers are the flags in the terms of the pipeline.
+// Carriers are the flags in the terms of package kernels: how each value reaches the program.
 func (p *Policy) Carriers() []kernels.Flag {
 	var out []kernels.Flag
 	for _, f := range p.Flags {
@@ -251,7 +264,7 @@ func (p *Policy) Carriers() []kernels.Flag {
 }
 
 // parseAssign reads the part after the colon of "HEAD^:compile=off,graph=on" and returns it in the order of the
-// configuration, so that one assignment has one name, whoever writes it.
+// configuration, so that one assignment has one name however it is written.
 func (p *Policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -278,7 +291,8 @@ func (p *Policy) parseAssign(text string) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-// ReadJudgement sets the smallest effect and the probability of error.
+// ReadJudgement sets the smallest effect and the chance of an error from the command line, and checks that the
+// direction of each metric can be known.
 func (p *Policy) ReadJudgement(q *Request) error {
 	if s := q.Effect; s != "" {
 		effect, err := config.ParseEffect(s)
@@ -305,10 +319,11 @@ func (p *Policy) ReadJudgement(q *Request) error {
 	return nil
 }
 
-// Candidate resolves a revision, which may be followed by flags: HEAD^:compile=off.
+// Candidate resolves a revision, which may be followed by flags: HEAD^:compile=off. A colon in :/TEXT or ^{/TEXT},
+// a search for a commit by its message, belongs to the revision.
 func (p *Policy) Candidate(ctx context.Context, repo *source.Repo, text string) (c bisect.Candidate, err error) {
 	rev, assign, flags := text, "", false
-	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") { // a search for a commit by its message
+	if !strings.HasPrefix(text, ":") && !strings.Contains(text, "^{/") {
 		rev, assign, flags = strings.Cut(text, ":")
 	}
 	if flags {
@@ -320,7 +335,7 @@ func (p *Policy) Candidate(ctx context.Context, repo *source.Repo, text string) 
 	return c, exit.Usage(err)
 }
 
-// WallTime is the metric to use where none is configured and the program sends none.
+// WallTime is the metric to use if none is configured and the program sends none; nil if one is configured.
 func (p *Policy) WallTime() *metric.Metric {
 	if len(p.Judge.Metrics) == 1 && p.Judge.Metrics[0].Name == "time" {
 		return &metric.Metric{Name: "wall"}
@@ -328,8 +343,8 @@ func (p *Policy) WallTime() *metric.Metric {
 	return nil
 }
 
-// Fallback is WallTime unless the metric was given: a pattern that matches nothing is
-// a mistake, which the time of the whole process would hide.
+// Fallback is WallTime unless the user named the metric: a pattern that matches nothing is a mistake, which the
+// time of the whole process would hide.
 func (p *Policy) Fallback() *metric.Metric {
 	if p.Measured {
 		return nil
@@ -342,7 +357,7 @@ func (p *Policy) RangeOptions() source.RangeOptions {
 	return source.RangeOptions{FirstParent: p.FirstParent, Paths: p.Paths}
 }
 
-// OwnPaths lists the paths without the headers that were added.
+// OwnPaths lists the paths without the headers that AddHeaders added.
 func (p *Policy) OwnPaths() []string {
 	return slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { return slices.Contains(p.Headers, name) })
 }
@@ -350,7 +365,7 @@ func (p *Policy) OwnPaths() []string {
 // nothingRuns reports whether candidates are only built.
 func (p *Policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
 
-// static reports whether a metric comes from the build; then every static metric does.
+// static reports whether a metric comes from the build. Then all static metrics are read.
 func (p *Policy) static() bool {
 	return slices.ContainsFunc(p.Sources, func(s trial.Source) bool { return s.From == trial.FromStatic })
 }

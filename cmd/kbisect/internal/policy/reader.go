@@ -25,7 +25,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// plan makes the plan of a configuration, with warnings of what in it has no effect or not the one that was meant.
+// plan makes the plan of a configuration, and warns about what in it has no effect or probably not the intended
+// one.
 func (r reader) plan(file string, cfg *config.Config) error {
 	q, p := r.q, r.p
 	project, err := cfg.Project(capability(cfg.GPUs))
@@ -66,8 +67,7 @@ func (r reader) plan(file string, cfg *config.Config) error {
 	return nil
 }
 
-// capability is the compute capability of the device that trials run on, such as
-// "9.0"; "" if unknown.
+// capability is the compute capability of the device that trials run on, such as "9.0"; "" if unknown.
 func capability(gpus []string) string {
 	ids, err := gpu.Select(gpus)
 	if err != nil || len(ids) == 0 {
@@ -87,7 +87,7 @@ func capability(gpus []string) string {
 	return known[at].ComputeCapability
 }
 
-// needs lists the files of a candidate that the plan reads by itself.
+// needs lists the files that the plan itself reads from a candidate.
 func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 	for _, f := range plan.Files {
 		if f.Source != "" {
@@ -108,8 +108,8 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 	return out
 }
 
-// paths sets the paths. Where some are given, the files that the plan reads by itself
-// are added.
+// paths sets the paths. If there are any, the files that the plan itself reads are added, or commits that change
+// only those would look equal.
 func (r reader) paths() {
 	p := r.p
 	if ps := r.q.Paths; len(ps) > 0 {
@@ -130,7 +130,7 @@ func (r reader) paths() {
 	}
 }
 
-// server applies the rules of a server (--as).
+// server applies the rules of a server (--as): its limits, and caches that are always empty.
 func (r reader) server() error {
 	q, p := r.q, r.p
 	switch as := q.As; as {
@@ -159,7 +159,7 @@ func AllStatic(ms []config.Metric) bool {
 	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m config.Metric) bool { return !isStatic(m) })
 }
 
-// source adds a metric that is read from files or the build rather than sent.
+// source adds a metric that is read from files or the build rather than sent by the program.
 func (r reader) source(file string, m config.Metric) error {
 	p := r.p
 	switch m.From {
@@ -189,7 +189,7 @@ func (r reader) source(file string, m config.Metric) error {
 // commandLimit bounds a trial of a command for which no limit was given.
 const commandLimit = 10 * time.Minute
 
-// ForSearch returns the policy of kbisect run.
+// ForSearch returns the policy of kbisect run, except for its ends; see [Ends].
 func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, error) {
 	if err := cmp.Or(q.validate(), q.strays(ctx, repo)); err != nil {
 		return nil, err
@@ -208,7 +208,8 @@ func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, err
 	return r.p, cmp.Or(r.better(), r.p.count())
 }
 
-// ForTrials returns the policy of every other command that launches candidates.
+// ForTrials returns the policy of every other command that launches candidates. Those launch one after the other on
+// the same devices, whatever the configuration says about searches.
 func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 	if len(q.Outputs) > 0 && q.Build == "" {
 		return nil, exit.Usagef("--output names what --build makes, so it needs --build")
@@ -218,7 +219,7 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 		return nil, err
 	}
 	p := r.p
-	p.Spread = "" // what is compared is launched in turn, on the same devices
+	p.Spread = ""
 	if q.Metric != "" {
 		p.Judge.Metrics, p.Measured = []metric.Metric{p.asked(q.Metric)}, true
 	}
@@ -236,7 +237,7 @@ func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 	return p, nil
 }
 
-// reader fills a policy from a request and, unless that has a command, kbisect.toml.
+// reader fills a policy from a request and, unless that has a command, from kbisect.toml. It is used once.
 type reader struct {
 	q    *Request
 	repo *source.Repo
@@ -244,8 +245,8 @@ type reader struct {
 	kept []string // [run] keep
 }
 
-// project sets how candidates are built and launched. The order matters: paths are completed by what the plan needs,
-// and a server's rules overrule limits.
+// project sets how candidates are built and launched. The order matters: paths are completed by what the plan
+// needs, files of the work tree are added before --keep looks at them, and a server's rules overrule the limits.
 func (r *reader) project() (err error) {
 	if r.q.Argv != nil {
 		err = r.command()
@@ -303,7 +304,8 @@ func (r reader) command() error {
 	return nil
 }
 
-// configuration reads kbisect.toml from the user's work tree, never from a candidate.
+// configuration reads kbisect.toml from the user's work tree, and never from a candidate: all candidates are judged
+// by the same rules.
 func (r *reader) configuration() error {
 	q, p := r.q, r.p
 	path := r.file()
@@ -314,6 +316,7 @@ func (r *reader) configuration() error {
 	if err != nil {
 		return exit.Usage(err)
 	}
+	// Noted before the defaults fill it in: a KernelBot problem's limits give way to the user's only.
 	ownLimit := cfg.Run.Limit > 0
 	cfg = cfg.WithDefaults()
 	p.Warnings = append(p.Warnings, cfg.Warnings...)
@@ -341,8 +344,8 @@ func (r *reader) configuration() error {
 	return r.metrics(path, cfg.Metrics)
 }
 
-// metrics sets what is measured: the metrics of the configuration, those of several cases once, or the time that
-// programs send.
+// metrics sets what is measured: the metrics of the configuration, each once however many cases it names, or else
+// the time that programs send.
 func (r reader) metrics(path string, ms []config.Metric) error {
 	p := r.p
 	for _, m := range ms {
@@ -373,7 +376,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 			}
 			p.Cases[jm.Name] = append(p.Cases[jm.Name], m.Case)
 		}
-		if !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == jm.Name }) { // it is there for every further case
+		if !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == jm.Name }) {
 			p.Judge.Metrics = append(p.Judge.Metrics, jm)
 		}
 	}
@@ -383,7 +386,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 	return nil
 }
 
-// better sets the direction of the metrics that --better says.
+// better sets the direction that --better gives. Times of the process keep theirs.
 func (r reader) better() error {
 	if r.q.Better == "" {
 		return nil
@@ -421,8 +424,9 @@ func (r reader) complaint() error {
 	if n := len(p.Plan.Stages); n > 0 && p.Plan.Stages[n-1].Name == "test" {
 		p.Judge.Untimed = "mode test measures no times; use [task] mode = \"benchmark\" or \"leaderboard\""
 	}
+	// torch and kernelbot also compile while they run, so that a build alone shows nothing.
 	ofBuild := p.Judge.Find == bisect.BuildFailed || p.Judge.Find == bisect.Timeout && p.Judge.Phase == "build"
-	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kernels.KindTorch, kernels.KindKernelbot}, p.Plan.Kind) // those also compile when they run
+	p.Judge.Builds = ofBuild && len(p.Plan.Build) > 0 && !slices.Contains([]string{kernels.KindTorch, kernels.KindKernelbot}, p.Plan.Kind)
 	if name := q.Metric; name != "" {
 		p.Judge.Metrics = []metric.Metric{p.asked(name)}
 		if p.Judge.Find == "" && !p.Judge.Any {

@@ -14,7 +14,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// Check is [Ends.CheckPaths] for ends between which files may have been renamed.
+// Check is [Ends.CheckPaths] for a range in which files may have been renamed.
 func (e Ends) Check(ctx context.Context) error {
 	if err := e.FollowRenames(ctx); err != nil {
 		return err
@@ -22,8 +22,8 @@ func (e Ends) Check(ctx context.Context) error {
 	return e.CheckPaths()
 }
 
-// FollowRenames lets the plan find a file that it needs, such as the submission, in
-// older commits under the name that it had there. It needs the bad end.
+// FollowRenames lets the plan find a file that it needs, such as the submission, in older commits under the name
+// that it had there, and warns about it. It needs the bad end, and does nothing without one.
 func (e Ends) FollowRenames(ctx context.Context) error {
 	if e.p.Bad == "" {
 		return nil
@@ -60,15 +60,14 @@ func (e Ends) FollowRenames(ctx context.Context) error {
 	return nil
 }
 
-// follows reports whether a path is a former name of a file of the plan, or the name
-// of a file that had others.
+// follows reports whether a path is a former name of a file of the plan, or a file that had former names.
 func (e Ends) follows(name string) bool {
 	return slices.Contains(e.p.Former, name) ||
 		slices.ContainsFunc(e.p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
 }
 
-// formerNames lists the names that a file of the bad end (or of HEAD, if it is not
-// there) had before, back to the good end, newest first.
+// formerNames lists the names that a file of the bad end (or of HEAD, if the bad end lacks it) had before, back to
+// the good end, newest first; at most eight.
 func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Former, err error) {
 	const most = 8 // renames of one file
 	tip := e.p.Bad
@@ -79,8 +78,8 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	}
 	good := e.p.Good
 	if good == "" {
-		const most = 2000                                                 // commits that a file is followed back while the good end is not known
-		if c, _, err := source.Back(ctx, e.repo, tip, most); err == nil { // an error shows where the range is read
+		const most = 2000 // commits that a file is followed back while the good end is unknown
+		if c, _, err := source.Back(ctx, e.repo, tip, most); err == nil {
 			good = c.ID
 		}
 	}
@@ -99,8 +98,7 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	return former, nil
 }
 
-// nameBefore is the file that the newest commit of a range renamed to name; none if
-// there is no such commit.
+// nameBefore is the file that the newest commit of a range renamed to name; none if no commit did.
 func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) (none kernels.Former, err error) {
 	rng, err := repo.Range(ctx, good, bad, source.RangeOptions{Paths: []string{name}})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Request is the command line as plain data. The zero value of a field means that its
-// option was not given, or that the command does not have it. Where an option given
-// as its default matters, a field named ...Set says so.
+// Request is the command line as plain data. The zero value of a field means that its option was not given or that
+// the command does not have it. Where it matters that an option was given with its default value, a field named
+// ...Set says so.
 type Request struct {
 	Name        string // of the command: "run", "baseline record"
 	Usage       string // how it is called, for hints: "run --good REV"
@@ -59,7 +59,7 @@ type Request struct {
 	Fresh           bool
 	NoLearn         bool
 	Resume          bool
-	Wait            time.Duration // for another run in the repository; negative: without end
+	Wait            time.Duration // how long to wait for another run in the repository; negative: forever
 
 	Effect   string
 	Error    float64
@@ -70,7 +70,7 @@ type Request struct {
 	Profile  bool // launches under profilers are wanted
 }
 
-// warn shows warnings at once, rather than after the hour of work they are about.
+// warn shows warnings at once and not after the hour of work that they are about.
 func (q *Request) warn(warnings []string) {
 	if q.Quiet || q.Warnings == nil {
 		return
@@ -80,7 +80,8 @@ func (q *Request) warn(warnings []string) {
 	}
 }
 
-// strays refuses revisions that stand where the command belongs: a program of that name would run.
+// strays refuses revisions that stand where the command belongs, as in kbisect run HEAD~5 HEAD: a program of that
+// name would run.
 func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 	if !q.Bare || len(q.Argv) == 0 {
 		return nil
@@ -102,7 +103,7 @@ func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 	return nil
 }
 
-// validate refuses options that contradict each other or have no meaning together.
+// validate refuses options that contradict each other or mean nothing together. Its errors are usage errors.
 func (q *Request) validate() error {
 	switch {
 	case !slices.Contains([]string{AxisHistory, AxisFlags, AxisHunks}, q.Axis):
@@ -121,10 +122,10 @@ func (q *Request) validate() error {
 		return exit.Usagef("--repeat %d: expected at least 1", q.Repeat)
 	case len(q.Outputs) > 0 && q.Build == "":
 		return exit.Usagef("--output names what --build makes, so it needs --build")
-	case q.GoodSet && q.Good == "": // as of a variable of the shell that is not set
+	case q.GoodSet && q.Good == "": // such as --good "$UNSET"
 		return exit.Usagef("--good is empty\nhint: name a revision, or leave --good out for the newest recorded good ancestor")
 	case q.FindGood && q.Good != "":
-		return exit.Usagef("--good and --find-good do not go together\nhint: --find-good looks for a good end by itself")
+		return exit.Usagef("--good and --find-good do not go together\nhint: --find-good looks for a good end; remove one of them")
 	}
 	return nil
 }

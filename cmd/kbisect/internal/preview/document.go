@@ -15,10 +15,11 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Schema is that of a [Document].
+// Schema names the format of a [Document] and its version.
 const Schema = "kbisect.try/1"
 
-// Document is what a preview found out.
+// Document is what a preview found out, as kbisect try --json prints it. Times are in seconds; noise, changes and
+// effects are fractions (0.05 is 5 %), and positive changes are for the worse. Lists are empty and never null.
 type Document struct {
 	Schema     string                 `json:"schema"`
 	Session    string                 `json:"session"`
@@ -26,7 +27,7 @@ type Document struct {
 	Verdict    string                 `json:"verdict"`
 	Hint       string                 `json:"hint"`     // what to do where nothing can be searched for
 	Ends       []End                  `json:"ends"`     // the good one, unless none is known, and the bad one
-	Recorded   bool                   `json:"recorded"` // the good one was named by nobody: it is the newest that was recorded as good
+	Recorded   bool                   `json:"recorded"` // the user named no good end; it is the newest recorded as good
 	Command    []string               `json:"command"`
 	Build      []string               `json:"build"`
 	BuildLimit float64                `json:"build_limit_s"`
@@ -38,24 +39,25 @@ type Document struct {
 	Cases      []Case                 `json:"cases"`
 	Noise      report.Number          `json:"noise"`    // standard deviation of one launch, a fraction
 	Change     report.Number          `json:"change"`   // by which the bad end is worse, a fraction
-	Step       float64                `json:"step"`     // the largest change that stands out of the noise, of a case or of all; 0: none
-	Hidden     float64                `json:"hidden"`   // where none does, the largest change worth finding, which may be noise
-	Finds      []Outlook              `json:"finds"`    // what searches would come to, by change
+	Step       float64                `json:"step"`     // largest change above the noise, of a case or of all; 0: none
+	Hidden     float64                `json:"hidden"`   // without a Step, the largest change, which may be noise
+	Finds      []Outlook              `json:"finds"`    // how simulated searches end, by size of the change
 	Findable   float64                `json:"findable"` // the smallest of these changes that is found; 0: none
 	Commits    int                    `json:"commits"`  // in the range
 	Matter     int                    `json:"matter"`   // of these, that change an input
 	Cost       *Outlook               `json:"cost"`     // of a search; null where there is nothing to search for
 	GPUHour    float64                `json:"gpu_hour"`
-	Printed    string                 `json:"printed"` // a line of the output with a time or a rate, where no metric was read
+	Printed    string                 `json:"printed"` // if no metric was read, a line of output with a time or a rate
 	Devices    []string               `json:"devices"`
 	Warnings   []string               `json:"warnings"`
 	Error      *string                `json:"error"`
 	report.Facts
 
-	asked []string // the options that say what is searched for
+	asked []string // the user's options that the suggested commands have to repeat
 }
 
-// End is one end of the range, with what its launches came to.
+// End is one end of the range, with what its launches came to: the class, phase and reason of the first that
+// failed, or of the first one.
 type End struct {
 	Revision string  `json:"revision"`
 	Commit   string  `json:"commit"`
@@ -67,14 +69,14 @@ type End struct {
 	Wall     float64 `json:"wall_s"`
 }
 
-// Phase is the time of a phase at the first end and its limit in seconds; 0: it has none of its own.
+// Phase is the time of a phase at the first end, with its limit; 0 if it has none of its own.
 type Phase struct {
 	Name    string        `json:"phase"`
 	Seconds report.Number `json:"seconds"`
 	Limit   float64       `json:"limit_s"`
 }
 
-// Case is one case of the metric: its medians at the first and the last end.
+// Case is one case of the metric: its medians at the first and the last end, in Unit.
 type Case struct {
 	Name   string        `json:"case"`
 	Unit   string        `json:"unit"`
@@ -84,7 +86,8 @@ type Case struct {
 	Change report.Number `json:"change"`
 }
 
-// conclude sets the verdict, what to do, and the commands.
+// conclude sets the verdict, the hint and the suggested commands. The first matching rule wins. The rules about
+// sessions that ended early come first; those that compare the ends follow and rely on there being two.
 func (d *Document) conclude(call report.Call) {
 	next := func(why string, args ...string) {
 		d.Next = append(d.Next, report.Command{Why: why, Argv: call.Again(args...)})
@@ -128,7 +131,7 @@ func (d *Document) conclude(call report.Call) {
 		next("walks back to a revision that passes", "run", "--find-good", "--bad", bad.Revision)
 	case !passes:
 		d.Verdict = fmt.Sprintf("Nothing to search for: %s cannot be judged: %s.", bad.Revision, bad.Why)
-		d.Hint = "a skip says nothing of a commit; name a bad revision that runs"
+		d.Hint = "a skip says nothing about a commit; name a bad revision that runs"
 	case d.Metric == "" && d.Printed != "":
 		d.Verdict = fmt.Sprintf("No difference: both revisions pass. The program prints %q, which nothing reads yet.", d.Printed)
 		d.Next = append(d.Next, report.Command{Why: "writes kbisect.toml with the pattern that reads it", Argv: call.Line(d.init()...)})
@@ -143,7 +146,7 @@ func (d *Document) conclude(call report.Call) {
 	}
 }
 
-// init are the words of the command that writes a configuration for this command.
+// init are the arguments of kbisect init that describe the command and build of this preview.
 func (d *Document) init() []string {
 	args := []string{"init"}
 	if len(d.Build) > 0 {
@@ -152,7 +155,7 @@ func (d *Document) init() []string {
 	return append(append(args, "--"), d.Command...)
 }
 
-// buildLine is the build as one gives it to --build.
+// buildLine is the build as one would give it to --build, which wraps it in sh -c.
 func (d *Document) buildLine() string {
 	if len(d.Build) == 3 && d.Build[0] == "sh" && d.Build[1] == "-c" {
 		return d.Build[2]
@@ -160,7 +163,7 @@ func (d *Document) buildLine() string {
 	return words.Shell(d.Build)
 }
 
-// print writes the document as text.
+// print writes the document as text: verdict, facts, warnings, and what to do next.
 func (d *Document) print(out io.Writer) error {
 	var b strings.Builder
 	b.WriteString(d.Verdict + "\n\n")
@@ -230,7 +233,7 @@ func (d *Document) print(out io.Writer) error {
 	return err
 }
 
-// phases are those of a trial in their order, with their limits.
+// phases lists the phases of a trial in their order, with their limits.
 func (d *Document) phases() string {
 	var all []string
 	for _, p := range d.Phases {
@@ -246,10 +249,10 @@ func (d *Document) phases() string {
 	return words.Listed(all, 8)
 }
 
-// Passes reports that the last end ended well.
+// Passes reports whether the last end ended well.
 func (d *Document) Passes() bool { return d.Ends[len(d.Ends)-1].Class == string(bisect.OK) }
 
-// Describe says in a line or two what one launch of one end showed.
+// Describe says in a line or two what one launch of one end showed; see [Once].
 func (d *Document) Describe() string {
 	e := d.Ends[0]
 	text := fmt.Sprintf("%s in %s", words.Printable(e.Why), words.Quantity(e.Wall, "s"))
@@ -267,7 +270,7 @@ func (d *Document) Describe() string {
 	return text
 }
 
-// words are the values of a case at one end or both.
+// words are the values of a case at the first end or, with both, at both ends and their ratio.
 func (c Case) words(both bool) string {
 	text := words.Quantity(float64(c.Good), c.Unit)
 	if both {
@@ -276,7 +279,7 @@ func (c Case) words(both bool) string {
 	return text
 }
 
-// cost is what a search takes.
+// cost says what a search takes, or that the noise leaves it little chance.
 func (d *Document) cost() string {
 	if d.Cost.Right < 0.5 {
 		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), mostLaunches)

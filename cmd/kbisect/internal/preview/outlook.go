@@ -12,10 +12,11 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// mostLaunches bounds a simulated search.
+// mostLaunches bounds a simulated search, in launches of one search.
 const mostLaunches = 400
 
-// Outlook is what simulated searches came to.
+// Outlook is how simulated searches ended, averaged over [searches] of them. Launches, builds and seconds are for
+// one search. A search that is neither right nor wrong named no commit.
 type Outlook struct {
 	Effect   report.Number `json:"effect"` // of the planted slowdown, a fraction; null: a failure was planted
 	Right    float64       `json:"right"`  // share of the searches that named the culprit
@@ -25,8 +26,9 @@ type Outlook struct {
 	Seconds  float64       `json:"seconds"` // of launches and builds
 }
 
-// slowdown plants slowdowns of this effect, a fraction, in searches of a simulated device. They run as kbisect run
-// does, with effect as the smallest change worth finding and errorRate as the chance of a wrong answer.
+// slowdown runs simulated searches for a planted slowdown of size effect, a fraction. They use the options of
+// kbisect run, with effect as the smallest change worth finding and errorRate as the chance of a wrong answer. spec
+// is the device.
 func slowdown(ctx context.Context, spec simulate.Spec, effect, errorRate float64) (Outlook, error) {
 	spec.StepLog = math.Log1p(effect)
 	out, err := outlook(ctx, spec, search.Options{Find: bisect.Slow, Metrics: []metric.Metric{{Name: "time"}}, Effect: effect, Error: errorRate})
@@ -34,7 +36,7 @@ func slowdown(ctx context.Context, spec simulate.Spec, effect, errorRate float64
 	return out, err
 }
 
-// failure plants a failure that takes so many seconds to show.
+// failure runs simulated searches for a planted failure that takes the given seconds to show in every launch.
 func failure(ctx context.Context, spec simulate.Spec, seconds, errorRate float64) (Outlook, error) {
 	spec.Hang = &simulate.Hang{Bad: 1, Limit: seconds}
 	out, err := outlook(ctx, spec, search.Options{Find: bisect.Timeout, Error: errorRate})
@@ -42,6 +44,7 @@ func failure(ctx context.Context, spec simulate.Spec, seconds, errorRate float64
 	return out, err
 }
 
+// outlook runs the real search on simulated devices and sums up how it ended.
 func outlook(ctx context.Context, spec simulate.Spec, options search.Options) (Outlook, error) {
 	score, err := simulate.Simulate(ctx, spec, "kbisect", simulate.Search(func(ctx context.Context, d *simulate.Device, s bisect.Sampler) (bisect.Finding, error) {
 		return find.Culprits(ctx, &search.Search{

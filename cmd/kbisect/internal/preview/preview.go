@@ -1,6 +1,7 @@
-// Package preview is kbisect try: it builds and launches both ends of a search a few times, and says what was read of
-// them, how noisy they are, what a search could find and what it would cost ([Run]). It decides nothing: the costs come
-// from the search itself, run on a simulated device with the noise that was seen (outlook).
+// Package preview is kbisect try: it builds and launches both ends of a search a few times ([Run]) and reports as a
+// [Document] what was read, how noisy it is, what a search could find and what it would cost. kbisect init uses
+// [Once]. It decides nothing about commits and stores no verdict. The costs come from the search itself, run on a
+// simulated device with the noise that was seen ([Outlook]), so that they change when the search does.
 package preview
 
 import (
@@ -28,36 +29,39 @@ import (
 )
 
 const (
-	launches  = 3    // of each end, where their times matter
-	searches  = 20   // simulated, for each change
-	certainly = 0.95 // share of them that must name the culprit, for a change that can be found
+	launches  = 3    // of each end, if their times matter
+	searches  = 20   // simulated for each size of a change
+	certainly = 0.95 // a change counts as findable if this share of the searches names the culprit
 )
 
-// The changes that are tried: those worth finding, largest first, and where none of them is found larger ones.
+// The sizes of changes that are simulated, as fractions: those worth finding, largest first; if none of them is found,
+// larger ones, smallest first.
 func effects() []float64      { return []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} }
 func largeEffects() []float64 { return []float64{0.2, 0.5, 1} }
 
-// The results of a preview besides those of every session.
+// The results of a preview, besides those that every session can have.
 const (
 	Ready        = "ready"         // there is something to search for
-	NoDifference = "no-difference" // the ends show none
-	Unclear      = "inconclusive"  // they show one that may be noise
-	OneEnd       = "one-end"       // no good end is known, so that only the bad one was launched
+	NoDifference = "no-difference" // the ends do not differ by more than the noise
+	Unclear      = "inconclusive"  // they differ, but that may be noise
+	OneEnd       = "one-end"       // no good end is known; only the bad one was launched
 )
 
-// preview is one run of kbisect try.
+// preview is one run of kbisect try. candidates, names and ended are parallel: two entries, the good end first, or
+// only the bad end.
 type preview struct {
 	session    *session.Session
-	candidates []bisect.Candidate // the good end, unless none is known, and the bad one
+	candidates []bisect.Candidate
 	names      []string           // of these, as the user wrote them
-	recorded   bool               // the good end is one that was recorded, since the user named none
-	ended      [][]bisect.Outcome // their launches
+	recorded   bool               // the user named no good end, and the newest recorded one is used
+	ended      [][]bisect.Outcome // their launches, in order
 	commits    int                // in the range
 	matter     int                // of these, that change an input
 	launches   int                // of each end, where their times matter
 }
 
-// Run launches the ends of the search that the request describes, and reports on them as text or, asJSON, as JSON.
+// Run launches the ends of the search that the request describes and prints a report, as JSON if asJSON is set. Its
+// error carries the exit code of the result.
 func Run(ctx context.Context, e session.Env, asJSON bool) error {
 	e.Request.Axis, e.Request.Repeat = policy.AxisHistory, 1
 	var rng *source.Range
@@ -89,7 +93,8 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 	})
 }
 
-// named is a revision as the user wrote it, short where that is the whole id of the commit or nothing.
+// named is a revision as the user wrote it, or the short id of the commit if the user wrote the whole id or
+// nothing.
 func named(revision, commit string) string {
 	if revision == "" || revision == commit {
 		return words.Short(commit)
@@ -97,7 +102,7 @@ func named(revision, commit string) string {
 	return revision
 }
 
-// Once launches HEAD once and says what came of it, with the end of what it printed.
+// Once launches HEAD once and returns what it showed, with the end of its output. It prints nothing.
 func Once(ctx context.Context, e session.Env) (d *Document, output string, err error) {
 	var c bisect.Candidate
 	err = session.Launch(ctx, e, session.Trying, func(repo *source.Repo) (p *policy.Policy, err error) {
@@ -117,7 +122,7 @@ func Once(ctx context.Context, e session.Env) (d *Document, output string, err e
 	return d, output, err
 }
 
-// run launches, concludes the session, and shows what it found.
+// run launches the ends, concludes the session, and passes what it found to show.
 func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 	t := x.session
 	err := x.launch(ctx)
@@ -134,9 +139,12 @@ func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 	return t.Conclude(session.Conclusion{Result: d.Result, Summary: d.Verdict, Code: code, Cause: err, Document: d, Show: func() error { return show(d) }})
 }
 
-// launch makes one launch of each end, and more in turn where their times matter.
+// launch makes one launch of each end, and then more in turn if their times matter: alternating spreads a drift of
+// the device over both ends. It stops early when an end fails, and when there is no metric to compare. A budget
+// that runs out is not an error here; there are fewer launches then.
 func (x *preview) launch(ctx context.Context) error {
 	t := x.session
+	// A candidate without a good end beside it is launched as the bad end.
 	purposes := []bisect.Purpose{bisect.EndGood, bisect.EndBad}[2-len(x.candidates):]
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	if len(x.candidates) == 1 {
@@ -153,6 +161,7 @@ func (x *preview) launch(ctx context.Context) error {
 			}
 			x.ended[side] = append(x.ended[side], o)
 		}
+		// A failure, or a program without a metric, says in one launch what it would say in three.
 		if x.failing() || i == 0 && len(x.metrics()) == 0 {
 			return nil
 		}
@@ -160,14 +169,14 @@ func (x *preview) launch(ctx context.Context) error {
 	return nil
 }
 
-// failing reports an end that did not end well.
+// failing reports whether any launch of any end failed.
 func (x *preview) failing() bool {
 	return slices.ContainsFunc(x.ended, func(of []bisect.Outcome) bool {
 		return slices.ContainsFunc(of, func(o bisect.Outcome) bool { return o.Class != bisect.OK })
 	})
 }
 
-// first is the first outcome of an end that did not end well, else its first.
+// first is the outcome that stands for an end: the first one that failed, or the first.
 func first(of []bisect.Outcome) bisect.Outcome {
 	if i := slices.IndexFunc(of, func(o bisect.Outcome) bool { return o.Class != bisect.OK }); i >= 0 {
 		return of[i]
@@ -175,7 +184,7 @@ func first(of []bisect.Outcome) bisect.Outcome {
 	return of[0]
 }
 
-// metrics are those of the search of which every end gave a value.
+// metrics are those of the search for which every end gave a value; none if the search is for a failure.
 func (x *preview) metrics() (out []metric.Metric) {
 	if t := x.session.Policy; t.Judge.Find != "" && t.Judge.Find != bisect.Slow {
 		return nil
@@ -191,7 +200,7 @@ func (x *preview) metrics() (out []metric.Metric) {
 	return out
 }
 
-// document says what the launches showed; result is that of the session where it was ended early.
+// document says what the launches showed. result is that of a session that ended early, or "".
 func (x *preview) document(ctx context.Context, result string) (*Document, error) {
 	t := x.session
 	d := &Document{
@@ -211,6 +220,8 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 		}
 		d.Ends = append(d.Ends, e)
 	}
+	// Without a launch of either end there is nothing to judge: the budget was too small, or the session ended
+	// early.
 	if result == "" && len(x.ended[0]) == 0 || len(x.ended[len(x.ended)-1]) == 0 {
 		d.Result = cmp.Or(result, store.Inconclusive)
 	}
@@ -235,7 +246,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	return d, nil
 }
 
-// phases notes the time of each phase at the first end, with its limit.
+// phases adds the time of each phase at the first end, with its limit in seconds.
 func (x *preview) phases(d *Document) {
 	limits := x.session.LedgerOf().Limits
 	for _, p := range session.PhaseTimes(x.ended[0]) {
@@ -248,7 +259,11 @@ func (x *preview) phases(d *Document) {
 	d.Limit, d.BuildLimit = limits[bisect.WholeTrial], limits["build"]
 }
 
-// judge finds out what there is to search for, and what that would cost.
+// judge finds out what there is to search for and what that would cost, and sets Result.
+//
+// A change counts as seen (Step) if it exceeds ClearlyDiffer standard errors of the difference between two ends of
+// n launches, noise * sqrt(2/n), as it does in the search itself; changes that are too small to be worth a search
+// do not count at all.
 func (x *preview) judge(ctx context.Context, d *Document) error {
 	t := x.session
 	bad := first(x.ended[len(x.ended)-1])
@@ -258,6 +273,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	}
 	ms := x.metrics()
 	if x.failing() {
+		// Only a good end that passes and a bad end that fails leave something to search for.
 		if len(x.ended) == 2 && first(x.ended[0]).Class == bisect.OK && bad.Class != bisect.Skip {
 			d.Result = Ready
 			return x.failure(ctx, d, bad.Wall)
@@ -291,7 +307,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	if len(x.ended) == 1 {
 		return nil
 	}
-	// The largest step of a case or of all together that stands out of its scatter is what a search would follow.
+	// A search follows the clearest change, be it of one case or of all cases together.
 	step, hidden := 0.0, 0.0
 	for _, c := range append([]Case{{Noise: d.Noise, Change: d.Change}}, d.Cases...) {
 		clear := question.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
@@ -313,7 +329,8 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	return x.slowdown(ctx, d)
 }
 
-// levels are the logarithms of a number by end, larger is worse.
+// levels are the natural logarithms of a number, by end and launch; larger is always worse. one is a case, or ""
+// for the geometric mean over all. Launches that were disturbed are left out.
 func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 	for _, of := range x.ended {
 		var y []float64
@@ -330,7 +347,7 @@ func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 	return out
 }
 
-// median is that of a number over launches; not known where they gave none.
+// median is that of a number over launches, in the metric's unit; unknown if they gave none.
 func median(m metric.Metric, of []bisect.Outcome, one string) report.Number {
 	var v []float64
 	for _, o := range of {
@@ -341,8 +358,10 @@ func median(m metric.Metric, of []bisect.Outcome, one string) report.Number {
 	return compare.Describe(v).Median
 }
 
-// scatter is the standard deviation of one launch, and by how much the median of the last end is worse than that of the
-// first, both as a fraction; what launches do not tell is not known.
+// scatter is the standard deviation of one launch, pooled over the ends around their medians, and by how much the
+// median of the last end is worse than that of the first. ends are logarithms and the results fractions: exp(x) -
+// 1. Each end costs one degree of freedom. What the launches do not tell is unknown, such as the noise of single
+// launches.
 func scatter(ends [][]float64) (noise, change report.Number) {
 	squares, n := 0.0, -len(ends)
 	middle := make([]float64, len(ends))
@@ -363,7 +382,8 @@ func scatter(ends [][]float64) (noise, change report.Number) {
 	return noise, change
 }
 
-// device is a simulated device on which a launch takes what it takes here.
+// device is a simulated device on which a launch and a build take as long as they did here. Its noise is left to
+// the caller; 0.001 s keeps a program that ends at once from being free.
 func (x *preview) device() simulate.Spec {
 	s := simulate.DefaultSpec()
 	s.Commits, s.Trials, s.Noise, s.BuildSeconds = max(2, x.matter), searches, simulate.Noise{Burst: 1}, 0
@@ -377,18 +397,18 @@ func (x *preview) device() simulate.Spec {
 	return s
 }
 
-// failure says what the search for a failure costs that takes so many seconds to show.
+// failure simulates the search for a failure that takes the given seconds to show, and notes what it costs.
 func (x *preview) failure(ctx context.Context, d *Document, seconds float64) error {
 	out, err := failure(ctx, x.device(), max(0.001, seconds), x.session.Policy.Judge.Error)
 	d.Cost = &out
 	return err
 }
 
-// slowdown says which changes can be found with the noise seen, and what the search for the one seen, or else for the
-// smallest worth finding, costs.
+// slowdown notes which changes can be found with the noise seen, and what the search costs for the change seen or,
+// without one, for the smallest worth finding.
 func (x *preview) slowdown(ctx context.Context, d *Document) error {
 	spec := x.device()
-	const least = 1e-4 // what hardly scatters may only seem so in a few launches
+	const least = 1e-4 // a few launches may agree by chance
 	spec.Noise.ProcessSD = max(least, math.Log1p(float64(d.Noise)))
 	errorRate, wanted := x.session.Policy.Judge.Error, x.session.Policy.Judge.Effect
 	for _, effect := range effects() {
@@ -401,6 +421,7 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 		}
 		d.Findable = effect
 	}
+	// The larger ones only matter if the noise hides all of the usual ones.
 	for _, effect := range largeEffects() {
 		if d.Findable > 0 {
 			break

@@ -15,20 +15,21 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// liveArea is two lines at the foot of a terminal, a bar and what is being done, and what is printed above them.
+// liveArea is the two lines at the foot of a terminal, a bar and what is being done, and the writer for what is
+// printed above them. Without a terminal it is only that writer.
 type liveArea struct {
 	mu    sync.Mutex
-	out   io.Writer // above the bar, where there is one
-	plain io.Writer
-	bars  *mpb.Progress // nil where none is drawn
+	out   io.Writer     // prints above the bar; the same as plain without one
+	plain io.Writer     // what the display was made on
+	bars  *mpb.Progress // nil while no area is drawn
 	bar   *mpb.Bar
 }
 
 // barScale is the resolution of the bar.
 const barScale = 1000
 
-// draw begins the area, on a terminal. It asks for the share and the texts whenever it is drawn, so that the bar moves
-// with the clock.
+// draw begins the area if the writer is a terminal. It calls share (0 to 1) and the texts at every refresh, from a
+// goroutine of the bar, so that the bar moves with the clock.
 func (l *liveArea) draw(share func() float64, beside, below func() string) {
 	f, ok := words.Raw(l.plain).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -52,13 +53,14 @@ func (l *liveArea) draw(share func() float64, beside, below func() string) {
 	l.bars, l.bar, l.out = bars, bar, words.NewWriter(bars)
 }
 
+// drawn reports whether there is an area.
 func (l *liveArea) drawn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bars != nil
 }
 
-// fit breaks a line at words where it is wider than the terminal.
+// fit breaks a line at words if it is wider than the terminal.
 func (l *liveArea) fit(line string) string {
 	f, ok := words.Raw(l.plain).(*os.File)
 	if !ok {
@@ -79,7 +81,7 @@ func (l *liveArea) Write(b []byte) (int, error) {
 	return out.Write(b)
 }
 
-// end removes the area, and reports that there was one.
+// end removes the area, waits until the bar's goroutine has stopped, and reports whether there was one.
 func (l *liveArea) end() bool {
 	l.mu.Lock()
 	bars, bar := l.bars, l.bar

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// pace is how far the work is and how long the rest takes, as the search says or by what is behind it.
+// pace estimates how far the work is and how long the rest takes, from what the search says or from the work so
+// far. Its methods need the lock of the Display.
 type pace struct {
 	began time.Time
-	far   stretch       // how far the work was when that was said last
+	far   stretch       // how far the work was at the last news
 	shown float64       // the share that the bar has shown; it never falls within a part of the work
-	toGo  time.Time     // when a search expects to end; zero: not known
-	least time.Duration // that was said to go, of a search that only falls; 0: none was
-	done  float64       // share, of a search that says it; 0: none does
+	toGo  time.Time     // when the search expects to end; zero if it has not said
+	least time.Duration // least time that was shown as left: it may only fall until a reason is given; 0: none
+	done  float64       // share that the search says is done; 0 if it does not say
 
 	matter int // commits that can be the culprit, at the start
 	left   int // those that still can
@@ -21,7 +22,7 @@ type pace struct {
 	spent  time.Duration // on candidates so far
 }
 
-// stretch is a point of the work, and what is expected between it and the next.
+// stretch is the way from one piece of news to the next that is expected.
 type stretch struct {
 	from, to float64 // shares of the work
 	at       time.Time
@@ -29,8 +30,9 @@ type stretch struct {
 	steps    float64       // to the end of the work, this one among them
 }
 
-// now is the share of the work by the clock: half of the stretch when it has taken what was expected, and nearer to its
-// end the longer it takes, so that the bar neither stands still in a long launch nor runs ahead of it.
+// now is the share of the work by the clock. With x the time since the news over the time expected, it has covered
+// x/(1+x) of the stretch: half of it at the expected time, and never all, so that the bar neither stands still
+// during a long launch nor runs ahead of it.
 func (s stretch) now() float64 {
 	if s.takes <= 0 {
 		return s.from
@@ -39,17 +41,19 @@ func (s stretch) now() float64 {
 	return s.from + (s.to-s.from)*x/(1+x)
 }
 
-// reach takes in that a share of the work is done, and that so many steps are expected to take the rest.
+// reach notes that a share of the work is done and that the rest takes so many steps and so long. The next step is
+// expected to take its equal part of both.
 func (p *pace) reach(share, steps float64, rest time.Duration) {
 	steps = max(steps, 1)
 	p.far = stretch{share, share + (1-share)/steps, time.Now(), time.Duration(float64(rest) / steps), steps}
 }
 
-// expect takes in how many seconds there are to go, and in how many launches.
+// expect takes in how many seconds there are to go and in how many launches. Each test changes the forecast, so
+// that the end moves only a third of the way to the new one and does not jump.
 func (p *pace) expect(seconds, launches float64) {
 	rest := time.Duration(seconds * float64(time.Second))
 	end := time.Now().Add(rest)
-	if p.toGo.After(time.Now()) { // each test changes what is expected; a third of the way there, the end moves and does not jump
+	if p.toGo.After(time.Now()) {
 		end = p.toGo.Add(end.Sub(p.toGo) / 3)
 		rest = time.Until(end)
 		seconds = rest.Seconds()
@@ -60,21 +64,21 @@ func (p *pace) expect(seconds, launches float64) {
 	}
 }
 
-// made takes in a launch. Nobody may say for long what is expected after it.
+// made takes in a launch. The search may stay silent about it for long, so that one step is counted as done.
 func (p *pace) made() {
 	if x := p.far; x.steps > 1 {
 		p.reach(x.to, x.steps-1, time.Duration(float64(x.takes)*(x.steps-1)))
 	}
 }
 
-// now is the part of the work that is done, by the clock.
+// now is the share of the work that is done, by the clock; it never falls.
 func (p *pace) now() float64 {
 	p.shown = max(p.shown, p.far.now())
 	return p.shown
 }
 
-// expected is how long the rest of the search will take, as the search says or as
-// candidates took so far; 0: not known.
+// expected is how long the rest will take, as the search says or as candidates took so far; 0 if unknown. For the
+// latter, the tests to come are log2 of the suspects and the proofs.
 func (p *pace) expected() time.Duration {
 	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
 		if p.done == 0 {
@@ -94,7 +98,7 @@ func (p *pace) expected() time.Duration {
 // confirming is how many judgements follow a search: culprit and parent, built clean.
 const confirming = 2
 
-// share is the part of a search that is done, as it says or counted in judgements.
+// share is the part of the search that is done, as it says or else counted in judgements.
 func (p *pace) share() float64 {
 	if p.done > 0 {
 		return p.done
@@ -102,5 +106,5 @@ func (p *pace) share() float64 {
 	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
 }
 
-// bits is the number of tests that separate n suspects.
+// bits is the number of tests that separate n suspects: log2 n, rounded up.
 func bits(n int) float64 { return math.Ceil(math.Log2(float64(max(n, 1)))) }

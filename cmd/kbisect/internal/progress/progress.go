@@ -1,6 +1,7 @@
-// Package progress shows on one writer how far a run is: a line for each judgement and,
-// on a terminal, a live area below them: a bar in expected seconds, and what is being done. A [Display] is also the writer of the log.
-// It is told what happens and decides nothing.
+// Package progress shows on one writer how far a run is. A [Display] prints a line for each judgement and, on a
+// terminal, keeps a live area below them: a bar in expected seconds, and what is being done. It is also the writer
+// of the log ([LogHandler]), so that no line cuts through the bar. It is told what happens and decides nothing;
+// nothing may depend on what it shows.
 package progress
 
 import (
@@ -23,9 +24,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// Display shows how far a search is: one line a judgement and, on a terminal, a live area
-// below them. It is also the writer of the log. Its methods may be called from several
-// goroutines.
+// Display shows how far a run is. Its methods may be called from several goroutines; Quiet, Verbose and Ends
+// are set before that.
 type Display struct {
 	mu      sync.Mutex
 	area    liveArea
@@ -38,21 +38,21 @@ type Display struct {
 	pace  pace
 
 	launches int     // that were made
-	device   float64 // seconds of these
+	device   float64 // seconds that they took
 	price    float64 // of a device hour; 0: not known
 	proof    proof
-	within   string          // what is searched, before the share of it that is done; "" for commits
-	verified map[string]bool // verifying tests that were printed, where there is no bar: the same again are counted
+	within   string          // "flags: " and the like, shown before the share; "" for commits
+	verified map[string]bool // verifying tests that were printed; without a bar, repetitions are only counted
 
 	Ends     map[bisect.Purpose]string // names of the two ends
-	begunEnd string                    // the end whose start was printed last
+	begunEnd string                    // the end whose first launch was announced last
 	part     time.Time                 // when a ranking began, or when a search over sets had tested its ends
 	ended    *sets.Progress            // what that search expected then
 	told     time.Time                 // when the last line was printed
 	foretold time.Time                 // when a line last said how much is left
 }
 
-// proof is the launches that verify an answer: on a terminal they are counted rather than listed.
+// proof is the launches that verify an answer. On a terminal they are counted and not listed.
 type proof struct {
 	made, left, fails int
 	last              bisect.TrialID
@@ -67,15 +67,15 @@ type doing struct {
 	since           time.Time
 }
 
-// silence is how long a search may go on without printing a line, and lines without saying how much is left: said
-// more often, a forecast seems to jump.
+// silence is how long a search may go on without a line, and lines without saying how much is left. A forecast that
+// is shown more often seems to jump.
 const silence = time.Minute
 
-// settled is how long a search goes on before a line says how much is left: the first launches, with their builds, tell
-// little of those to come.
+// settled is how long a search goes on before a line says how much is left: the first launches, with their builds,
+// say little about those to come.
 const settled = 10 * time.Second
 
-// New returns a display on w, with a bar if w is a terminal.
+// New returns a display on w, with a bar if w is a terminal and quiet is not set. The caller calls End.
 func New(w io.Writer, quiet, verbose bool) *Display {
 	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now(), verified: map[string]bool{}}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
@@ -85,7 +85,7 @@ func New(w io.Writer, quiet, verbose bool) *Display {
 	return p
 }
 
-// Without does something while a display shows no live area.
+// Without calls do while a display shows no live area, for programs that write to the terminal themselves.
 func Without(p *Display, do func()) {
 	drawn := p.area.end()
 	do()
@@ -94,7 +94,7 @@ func Without(p *Display, do func()) {
 	}
 }
 
-// draw begins the live area.
+// draw begins the live area of a display.
 func draw(p *Display) {
 	p.area.draw(func() float64 {
 		p.mu.Lock()
@@ -136,7 +136,8 @@ func (p *Display) running() string {
 	return "  " + strings.Join(parts, " | ")
 }
 
-// Launch takes in a launch that was made, and the price of a device hour, 0 where none is known.
+// Launch takes in a launch, and the price of a device hour, 0 if unknown. One that was taken over from another
+// session or commit cost nothing and is left out.
 func (p *Display) Launch(o bisect.Outcome, price float64) {
 	if o.From != "" || o.Shared != "" {
 		return
@@ -155,7 +156,8 @@ func (p *Display) Begin(commits, matter int) {
 	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after those of the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "test")))
 }
 
-// Activity shows what the pipeline does.
+// Activity shows what the pipeline does. With Verbose each is a line; else only the first of each end is, and the
+// others appear in the live area.
 func (p *Display) Activity(a pipeline.Activity) {
 	p.mu.Lock()
 	what, candidate := a.Doing, a.Request.Candidate.Brief()
@@ -191,15 +193,15 @@ func (p *Display) Activity(a pipeline.Activity) {
 	}
 }
 
-// Idle says that a slot has nothing to do any more.
+// Idle says that a slot has nothing more to do.
 func (p *Display) Idle(slot int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.now, slot)
 }
 
-// Belief takes what a search knows and expects. Why it will take longer than was said is printed; without a terminal
-// the rest as well when nothing else was for a while.
+// Belief takes in what a search knows and expects. The reason for taking longer than was said is printed. Without a
+// terminal the forecast is printed, too, after a minute of silence.
 func (p *Display) Belief(b search.Progress) {
 	p.mu.Lock()
 	if b.Reason != "" {
@@ -280,7 +282,7 @@ func (p *Display) Step(s bisect.Step) {
 	p.Say(line)
 }
 
-// Launched shows a launch, the n-th of at most most; most is 0 if unknown.
+// Launched shows a launch, the n-th (from 1) of at most most; most is 0 if unknown.
 func (p *Display) Launched(n, most int, line string) {
 	if most > 0 {
 		elapsed := time.Since(p.pace.began)
@@ -293,8 +295,8 @@ func (p *Display) Launched(n, most int, line string) {
 	p.Say(line)
 }
 
-// far is how long the work has taken and, now and then where no bar shows it, how much is done and left; eta is 0 where
-// that is not known.
+// far is how long the work has taken and, once a minute if no bar shows it, how much is done and left. eta is 0 if
+// unknown.
 func far(p *Display, share float64, eta time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -316,13 +318,13 @@ func (p *Display) Say(line string) {
 	}
 }
 
-// Warn prints a line even when progress is not wanted.
+// Warn prints a warning, even if progress is not wanted.
 func (p *Display) Warn(line string) { fmt.Fprintln(p, "kbisect: warning: "+words.Printable(line)) }
 
 // Write prints above the live area.
 func (p *Display) Write(b []byte) (int, error) { return p.area.Write(b) }
 
-// End removes the live area.
+// End removes the live area. The display may still be written to.
 func (p *Display) End() {
 	p.confirmed()
 	p.area.end()

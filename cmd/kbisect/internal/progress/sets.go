@@ -11,7 +11,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// BeginSets starts a search over n things called what, which are atoms changes.
+// BeginSets starts a search over n things, which what names in the plural, made of atoms changes.
 func (p *Display) BeginSets(n, atoms int, what string) {
 	p.BeginPart()
 	p.mu.Lock()
@@ -24,7 +24,8 @@ func (p *Display) BeginSets(n, atoms int, what string) {
 	p.Say(line)
 }
 
-// BeginPart starts a part of the work that says itself what it expects.
+// BeginPart starts a part of the work that forecasts its own length. What was counted for the part before is
+// forgotten.
 func (p *Display) BeginPart() {
 	p.confirmed()
 	p.mu.Lock()
@@ -34,8 +35,8 @@ func (p *Display) BeginPart() {
 	p.within = ""
 }
 
-// Test shows the test of a set, or an answer that follows from others. Those that verify an answer are counted: below the
-// bar, where there is one, else in a line behind the first of a set.
+// Test shows the test of a set, or an answer that follows from others. Tests that verify an answer are only
+// counted: below the bar if there is one, else in a line after the first of each set. words names a set.
 func (p *Display) Test(t sets.Test, words func(sets.Set) string) {
 	how := fmt.Sprintf("%.2f s", t.Seconds)
 	if t.Inferred {
@@ -75,7 +76,7 @@ func purpose(p sets.Purpose) string {
 	return string(p)
 }
 
-// confirmed prints in a line what verifying tests have shown that were only counted.
+// confirmed prints one line about the verifying tests that were only counted.
 func (p *Display) confirmed() {
 	p.mu.Lock()
 	x := p.proof
@@ -86,7 +87,7 @@ func (p *Display) confirmed() {
 	}
 }
 
-// Far is how far a search is that says what it expects.
+// Far is how far a search is that forecasts its own length.
 func (p *Display) Far() string {
 	p.mu.Lock()
 	spent, eta := time.Since(p.pace.began), p.pace.expected()
@@ -94,9 +95,9 @@ func (p *Display) Far() string {
 	return far(p, float64(spent)/float64(spent+eta), eta)
 }
 
-// Remaining takes what a search over sets expects, with so many trials at a time. To
-// the tests themselves it adds the time between them, mostly exports, as measured
-// since the ends. That is negative where tests ran in parallel or were remembered.
+// Remaining takes in what a search over sets expects, with slots trials at a time. To the time of the tests it adds
+// the time between them, mostly exports, as measured since the ends were tested. That is negative if tests ran side
+// by side or were remembered; then the forecast shrinks in proportion, but to no less than 1/slots.
 func (p *Display) Remaining(s sets.Progress, slots int) {
 	p.mu.Lock()
 	if p.ended == nil {
@@ -119,7 +120,7 @@ func (p *Display) Remaining(s sets.Progress, slots int) {
 	p.mu.Unlock()
 }
 
-// Ranked shows a launch that ranks flags, after which about left more are expected.
+// Ranked shows the launch with number made that ranks flags, after which about left more are expected.
 func (p *Display) Ranked(words string, made int, left float64) {
 	p.mu.Lock()
 	left += 2 * TimedPairs

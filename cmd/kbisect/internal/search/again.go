@@ -23,16 +23,17 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// lookBack is how many sessions are looked through for what was launched before.
+// lookBack is how many sessions are looked through for earlier answers and launches, the newest first.
 const lookBack = 100
 
-// setEnvironment notes what launches find beside their candidates. Where that is not known, or earlier sessions do not
-// count, no answer and no launch of theirs is used.
+// setEnvironment notes in the policy what launches find besides their candidates: the settings of git and the
+// machine. If that cannot be known, or earlier sessions do not count, Fresh is set and none of their answers or
+// launches is used.
 func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) {
 	// Linked work trees share all of the repository, which no digest covers.
 	p.Fresh = p.Fresh || p.Plan.InWorktree || e.Sampler != nil
 	words := policy.Words(p)
-	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" { // it may be too large to be copied into candidates
+	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" {
 		words = append(words, filepath.Join(repo.WorkDir(), p.Plan.Dir, name))
 	}
 	settings, err := source.Digest(ctx, repo)
@@ -43,7 +44,8 @@ func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *po
 	p.Environment = settings[:32] + machine.Fingerprint(ctx, os.Environ(), words)[:32]
 }
 
-// answered prints the stored answer of a finished search that asked for the same; ok is false where there is none.
+// answered prints the stored answer of a finished search that asked for the same; ok is false if there is none.
+// Errors are those of the store and of writing the report.
 func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) (ok bool, err error) {
 	if p.Fresh {
 		return false, nil
@@ -77,7 +79,9 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 	return true, nil
 }
 
-// finished is the newest session that asked for the same and has an answer which would be the same again.
+// finished is the id of the newest session that asked for the same (policy.Asks) and has a sure answer: complete,
+// and with every culprit confirmed, unless --fast leaves that out. No other answer would certainly come out the
+// same again. "" if there is none.
 func finished(st *store.Store, p *policy.Policy) (id string, err error) {
 	all, err := st.Sessions(lookBack)
 	if err != nil {
@@ -98,24 +102,27 @@ func finished(st *store.Store, p *policy.Policy) (id string, err error) {
 	return "", nil
 }
 
-// earlier are launches of other sessions, by candidate, which need not be made again.
+// earlier are launches of other sessions that need not be made again. Each answers one request at most.
 type earlier struct {
 	session *session.Session
 	made    map[bisect.Candidate][]earlierLaunch
-	used    map[string]bool // by [bisect.Outcome.From]
+	used    map[string]bool // by [bisect.Outcome.From], which is SESSION/NUMBER counted from 1
 }
 
+// earlierLaunch is an outcome with the request that it answered.
 type earlierLaunch struct {
 	id bisect.TrialID
 	bisect.Outcome
 }
 
-// takeOver lets launches of other sessions answer, which were made by the same commands in the same environment. Times
-// of different sessions do not compare: they count for what was seen to pass or fail, and for numbers without noise.
+// takeOver lets launches of other sessions answer requests if they were made by the same commands in the same
+// environment on the same machine. Times of different sessions do not compare: such launches count for what was
+// seen to pass or fail, and for numbers without noise. Limits that are multiples of this session's times rule all
+// of it out.
 func takeOver(s *session.Session) error {
 	p := s.Policy
 	for _, l := range p.Limits.Phases {
-		if l.Times > 0 { // they follow from the times of this session
+		if l.Times > 0 {
 			return nil
 		}
 	}
@@ -155,15 +162,17 @@ func takeOver(s *session.Session) error {
 	return nil
 }
 
-// repeatable reports a launch that would end in the same way again, as far as one can tell: nothing but the candidate
-// had a part in it.
+// repeatable reports a launch that would end in the same way again, as far as one can tell: nothing but the
+// candidate had a part in it, neither the machine nor a launch beside it, a limit that was cut short, or a kill
+// from outside.
 func repeatable(o bisect.Outcome) bool {
 	return !o.Beside && o.Class != bisect.Infra && o.Phase != "export" && !o.Early && !o.Supposed && o.Shared == "" && len(o.Repeated) == 0 &&
 		o.Signal != "killed" && (o.Class != bisect.Timeout || len(o.Marks) == 0)
 }
 
 // answer finds a launch that answers a request, and with take uses it up: two requests are never answered by one
-// launch. A proof, or another request for a clean build, is answered by such a launch only.
+// launch, or repetitions would prove nothing. The launch that answered the very same request comes first. A proof,
+// and any request for a clean build, is answered only by that one.
 func (e *earlier) answer(r bisect.Request, take bool) (bisect.Outcome, bool) {
 	metrics := e.session.Policy.Judge.Metrics
 	exact := len(metrics) > 0 && !slices.ContainsFunc(metrics, func(m metric.Metric) bool { return !m.Exact })

@@ -19,7 +19,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// artefactOf is what the build of a commit made, nil where no launch recorded it.
+// artefactOf is what the build of a commit, without flags, made; nil if no launch recorded it.
 func artefactOf(launches []report.Launch, commit string) *bisect.Artefact {
 	for _, l := range launches {
 		if l.Candidate.Commit == commit && l.Candidate.Assign == "" && l.Outcome.Artefact != nil {
@@ -29,8 +29,8 @@ func artefactOf(launches []report.Launch, commit string) *bisect.Artefact {
 	return nil
 }
 
-// unchangedCode warns of culprits whose device code equals that of a parent: the kernels cannot be the cause. Where
-// device code is not known of both, it says nothing.
+// unchangedCode warns about culprits whose device code equals that of a parent: the kernels cannot be the cause. It
+// says nothing unless the device code of both is known.
 func unchangedCode(launches []report.Launch, culprits []bisect.Culprit) []string {
 	var out []string
 	for _, c := range culprits {
@@ -51,9 +51,9 @@ func unchangedCode(launches []report.Launch, culprits []bisect.Culprit) []string
 	return out
 }
 
-// unknownPhases warns of configured phases that no launch entered, where a typing error is likely: the phase of
-// --phase, and a limit whose name is close to that of a phase which was entered. A failing program never enters
-// its later phases, so at least one launch must have passed.
+// unknownPhases warns about configured phases that no launch entered, where a typing error is likely: the phase of
+// --phase, and a limit whose name is close to that of a phase that was entered. A failing program never enters its
+// later phases, so that nothing is said unless a launch has passed.
 func unknownPhases(want string, limits map[string]kernels.Limit, launches []report.Launch) (out []string) {
 	var seen []string
 	passed := false
@@ -82,8 +82,8 @@ func unknownPhases(want string, limits map[string]kernels.Limit, launches []repo
 	return out
 }
 
-// missingMetrics is an error where the ends do not give the metric that was asked for: a pattern that matches
-// nothing is a mistake in the configuration, and must not be reported as "no difference". A metric that only some
+// missingMetrics is a usage error if the ends do not give the metric that was asked for: a pattern that matches
+// nothing is a mistake in the configuration and must not be reported as "no difference". A metric that only some
 // launches gave is a warning.
 func missingMetrics(s *session.Session) (warnings []string, err error) {
 	passed, seen := session.NumbersSeen(s)
@@ -110,8 +110,8 @@ func missingMetrics(s *session.Session) (warnings []string, err error) {
 	return warnings, session.MatchesNothing(s, s.Policy.Patterns[0], passed)
 }
 
-// undirected asks about metrics of which nothing says whether higher or lower is better: without it a change for the
-// better would be found as a slowdown.
+// undirected asks about metrics for which nothing says whether higher or lower is better: without that, a change
+// for the better would be found as a slowdown.
 func undirected(s *session.Session) (questions []string) {
 	var launches []bisect.Outcome
 	for _, l := range s.Launches {
@@ -125,8 +125,9 @@ func undirected(s *session.Session) (questions []string) {
 	return questions
 }
 
-// slowerPhases warns of phases that take clearly longer at the bad end, where the compared metric does not differ:
-// every launch of the bad end takes longer than all of the good end.
+// slowerPhases warns about phases that clearly take longer at the bad end although the compared metric does not
+// differ: every launch of the bad end takes longer than all of the good end. Launches with empty caches are left
+// out.
 func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (out []string) {
 	const (
 		least   = 3    // launches of each end
@@ -157,7 +158,7 @@ func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (o
 	return out
 }
 
-// otherExceptions warns of culprits that fail with another exception than the bad end.
+// otherExceptions warns about culprits that fail with another exception than the bad end: there may be two faults.
 func otherExceptions(bad string, launches []report.Launch, culprits []bisect.Culprit) (out []string) {
 	last := func(commit string) (name string) {
 		for _, l := range launches {

@@ -45,7 +45,7 @@ func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 	}
 }
 
-// notDrilled says why the hunks of a culprit are not searched, or "".
+// notDrilled says why the hunks of a culprit are not searched; "" if they are.
 func notDrilled(c bisect.Culprit) string {
 	switch {
 	case !c.Confirmed:
@@ -64,9 +64,9 @@ func notDrilled(c bisect.Culprit) string {
 	return ""
 }
 
-// drillHunks searches the hunks of one culprit: with learn those in files that it or its parent has opened and, where
-// none of these is to blame, all of them. A slow commit of a single hunk needs no test: its end launches show the effect
-// already.
+// drillHunks searches the hunks of one culprit. With learn it first tries only those in files that the culprit or
+// its parent has opened; if none of these is to blame, it tries all. A slow commit with a single hunk needs no
+// test, since the launches that confirmed it show the effect.
 func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit, learn bool) error {
 	diff, err := hunks.Of(ctx, s.session.Repo, c.Commit, s.session.Policy.Paths)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Search) drillHunks(ctx context.Context, c bisect.Culprit, learn bool) e
 	return s.searchHunks(ctx, c, diff)
 }
 
-// searchHunks searches some hunks of a culprit.
+// searchHunks searches some hunks of a culprit and keeps those that are to blame. An error says why there are none.
 func (s *Search) searchHunks(ctx context.Context, c bisect.Culprit, diff *hunks.Diff) error {
 	search := newSetSearch(s.session)
 	// A part of a commit often fails a phase earlier than the whole of it, and is to blame all the same.
@@ -128,7 +128,8 @@ func (s *Search) searchHunks(ctx context.Context, c bisect.Culprit, diff *hunks.
 	return nil
 }
 
-// blameHunks makes the bad end the culprit of a search of hunks, with the hunks that are to blame.
+// blameHunks makes the bad end the culprit of a search for hunks, with the hunks that are to blame. Unconfirmed,
+// its confidence is halved.
 func (s *Search) blameHunks(f *bisect.Finding, found *report.Sets) {
 	if found == nil || len(found.Minimal) == 0 {
 		return
@@ -145,8 +146,8 @@ func (s *Search) blameHunks(f *bisect.Finding, found *report.Sets) {
 	f.Culprits = []bisect.Culprit{c}
 }
 
-// switches finds the flag that a culprit switches on: with it at its base the culprit passes, and with it set the
-// parent fails. Only the first such flag is named.
+// switches finds the flag that a culprit switches on: with the flag at its base the culprit passes, and with the
+// flag set the parent fails. Only the first such flag is named. Slowdowns and failures of the build are left out.
 func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	if len(s.session.Policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
 		return nil
@@ -165,7 +166,7 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	}
 	o, err := ask(c.Commit, space.Text(nil))
 	if err != nil || o.Class != bisect.OK {
-		return err // with all flags off it fails too: they are not the cause
+		return err // it fails with all flags off, too: they are not the cause
 	}
 	for _, f := range s.session.Policy.Flags {
 		off, err := ask(c.Commit, f.Name+"="+f.Values[0])
@@ -186,8 +187,8 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	return nil
 }
 
-// openedPaths lists the files of a difference that concern what builds and launches of a culprit and its parent have
-// opened; none where that is not known of both.
+// openedPaths lists the files of a difference that builds and launches of a culprit or its parent have opened, or
+// whose existence they depend on; nil unless that is known of both.
 func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []string) {
 	var opened [2][]string
 	for _, l := range s.Launches {

@@ -13,9 +13,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// findGood walks back from the bad end along first parents, in doubling steps, until a commit passes, which
-// becomes the good end. It returns the trials made on the way, which the search need not make again, or a
-// finding where there is nothing to search.
+// findGood walks back from the bad end along first parents, in steps of 1, 2, 4, …, until a commit passes. That
+// becomes the good end, in s and in the stored session. looked are the trials made on the way, which the search
+// need not make again. f is a finding if there is nothing to search: no commit passes, or the walk was stopped. A
+// bad end that passes is a usage error.
 func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []search.Trial, f *bisect.Finding, err error) {
 	t := s.session
 	bad := bisect.Candidate{Commit: t.Policy.Bad}
@@ -32,8 +33,8 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 	if o.Class == bisect.OK {
 		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
 	}
-	// Steps that double reach a good commit after few builds; a step that went too far costs the search that follows one
-	// more halving, since it skips what was tested here.
+	// Doubling steps reach a good commit after few builds. A step that goes too far costs the following search one more
+	// halving, as it skips what was tested here.
 	id := bad.Commit
 	for step := 1; ; step *= 2 {
 		next, back, err := source.Back(ctx, t.Repo, id, step)
@@ -63,7 +64,8 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 	}
 }
 
-// broken is the finding of a search that was stopped before it began.
+// broken is the finding of a search that was stopped before it began: by the budget, by the user, or by the
+// machine.
 func broken(ctx context.Context, err error) *bisect.Finding {
 	switch {
 	case errors.Is(err, bisect.ErrSpent):

@@ -17,7 +17,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 )
 
-// flags finds which values of flags are to blame; where both ends pass, what each flag costs.
+// flags finds which values of flags are to blame or, if both ends pass, what each flag costs.
 func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	flags, err := config.FlagSpace(x.session.Policy.Flags)
 	if err != nil {
@@ -44,13 +44,13 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	return f, nil
 }
 
-// setting is what an assignment comes to outside kbisect.
+// setting is how an assignment reaches the program: environment, arguments and options of the compiler.
 func setting(p *policy.Policy, assign string) *report.Setting {
 	s, _ := kernels.ParseSettings(assign, p.Carriers())
 	return &report.Setting{Env: append([]string{}, s.Apply(nil)...), Args: append([]string{}, s.Args()...), Compile: append([]string{}, s.Compile()...), Flags: assign}
 }
 
-// claims adds the hypotheses of the policy to a search; one about a value that the bad end does not have stays
+// claims adds the hypotheses of the policy to a search. One about a value that the bad end does not have stays
 // undecided.
 func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	for _, h := range p.Hypotheses {
@@ -63,13 +63,14 @@ func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	}
 }
 
-// allPass reports that there are launches and that each of them passed.
+// allPass reports that there are launches and that all of them passed.
 func allPass(launches []report.Launch) bool {
 	return len(launches) > 0 && !slices.ContainsFunc(launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
 }
 
-// rank finds the effect of single flags and of pairs of flags on the metric, as logarithms of ratios, from launches
-// with many flags turned at a time. It replaces "the ends do not differ" by what each flag costs.
+// rank finds the effects of single flags and of pairs of flags on the metric, as logarithms of ratios, from
+// launches with many flags set at a time (package bisect/effects). It replaces the finding that the ends do not
+// differ by what each flag costs.
 func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bisect.Finding) (bisect.Finding, error) {
 	space := flags.Space
 	metric, ok := x.rankedMetric()
@@ -134,14 +135,15 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 		}
 	}
 	if len(r.Effects) > 0 {
-		f.Warnings = slices.Concat(flags.Notes, r.Warnings) // without that the ends do not differ, which is not true of the metric
+		// Dropped: that the ends do not differ, which is not true of the metric.
+		f.Warnings = slices.Concat(flags.Notes, r.Warnings)
 		err = x.recommend(ctx, a, set(r.Best(e.Atoms, valid)), metric.Higher)
 	}
 	return f, err
 }
 
 // recommend measures the assignment that the effects predict to be the best; higher says that more is better. It
-// recommends that, or all flags at their base where the measurement does not confirm the gain.
+// recommends that, or all flags at their base if the measurement does not confirm the gain.
 func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher bool) error {
 	none := sets.Safe{Confirmed: true, Effect: &bisect.Effect{Ratio: 1, Low: 1, High: 1}}
 	x.found.Recommended = &none
@@ -167,7 +169,7 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 // ranking is the purpose of launches that measure what flags cost.
 const ranking bisect.Purpose = "ranking"
 
-// rankedMetric is the metric that flags are ranked by: the first one configured that a launch has reported.
+// rankedMetric is the metric by which flags are ranked: the first configured one that a launch has reported.
 func (x *setSearch) rankedMetric() (metric.Metric, bool) {
 	ms := x.options.Metrics
 	if w := x.session.Policy.WallTime(); w != nil && x.options.Find == bisect.Slow {

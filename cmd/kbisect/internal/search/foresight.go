@@ -15,16 +15,17 @@ import (
 	"github.com/kbisect/kbisect/pipeline/capacity"
 )
 
-// foresight fills free slots with the trials that a search will probably ask for next. To find them it repeats
-// the search with the launches known so far and follows what it asks for.
+// foresight fills free slots with the trials that a search will probably ask for next. To find them it repeats the
+// search with the launches known so far and follows what it asks for. It changes neither the search nor its
+// results; at worst a trial was made in vain.
 type foresight struct {
 	session *session.Session
-	batch   *[]bisect.Request // that the search is about to ask for
+	batch   *[]bisect.Request // what the search has announced; nil if it announces nothing
 }
 
-// start fills the slots until stop is called, which waits for their trials. again repeats the search from its
-// beginning, and sets chance to the probability that the trial it asks for next will fail. With one slot there is
-// nothing to fill.
+// start fills the slots until stop is called, which waits for their trials and returns their error. again repeats
+// the search from its beginning and sets chance to the probability that the trial it asks for next will fail. With
+// one slot there is nothing to fill.
 func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, chance *float64)) (stop func() error) {
 	s := f.session
 	if len(s.Slots.Each) == 1 {
@@ -55,7 +56,7 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 	}
 }
 
-// announced is what the search is about to ask for and was not made yet.
+// announced is what the search has announced and what has not been made yet.
 func (f foresight) announced() []bisect.Request {
 	if f.batch == nil {
 		return nil
@@ -66,9 +67,9 @@ func (f foresight) announced() []bisect.Request {
 	})
 }
 
-// room is how many trials may run at a time where nobody has said that they share nothing: more than one only where both
-// ends, launched alone, were plain, and took so much of a processor that it is worth it. A command that mostly waits is left
-// alone: it may wait for something that there is once.
+// room is how many trials may run at a time if nobody has said that they share nothing. It is more than one only if
+// both ends, launched alone, were plain cases and used enough processor time for it to be worth it. A command that
+// mostly waits is left alone: it may wait for something of which there is only one, such as a port or a lock.
 func (f foresight) room(g *capacity.Gauge) (n int) {
 	const worth = 0.5 // seconds of processor time
 	s := f.session
@@ -92,8 +93,8 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 	return n
 }
 
-// guess is what a trial may end as, by the examples of both ends: nothing for a trial that must run alone. A trial that
-// has run for longer than passing ones do will probably fail.
+// guess is what a trial may end as, by the examples of both ends; none for a trial that must run alone. A trial
+// that has run for longer than passing ones do will probably fail.
 func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	s := f.session
 	pass, fail, ok := session.Examples(s.Launches)
@@ -123,7 +124,7 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 	})
 }
 
-// sets fills the slots with what a search over sets will ask for; fresh makes that search from its beginning.
+// sets fills the slots with what a search over sets will ask for. fresh makes that search from its beginning.
 func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.SetOracle), sampler bisect.Sampler) (stop func() error) {
 	if f.session.Slots.Careful {
 		return func() error { return nil }
@@ -140,7 +141,7 @@ func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.Se
 	})
 }
 
-// builds makes the builds of what will probably be asked for next, except for remembered trials.
+// builds starts the builds of what will probably be asked for next, except for remembered trials.
 func (f foresight) builds(next []bisect.Request) {
 	s := f.session
 	s.Pipe.Ahead(slices.DeleteFunc(next, func(r bisect.Request) bool {
@@ -148,17 +149,17 @@ func (f foresight) builds(next []bisect.Request) {
 	}))
 }
 
-// errDiffer ends a search whose launches beside others do not agree with those alone.
+// errDiffer ends a search whose launches beside others do not agree with those made alone.
 var errDiffer = errors.New("launches beside others end differently from those alone")
 
-// careful hands out the launches of a search that may have run beside others. Such a launch counts if it passed or showed what
-// the bad end shows; any other is made again alone.
+// careful hands out the launches of a search that may have run beside others. Such a launch counts if it passed or
+// showed what the bad end shows; any other is made again, alone.
 type careful struct {
 	session *session.Session
-	used    bool // one that ran beside others was handed out
+	used    bool // a launch that ran beside others was handed out
 }
 
-// Sample implements bisect.Sampler.
+// Sample implements bisect.Sampler. Its error is errDiffer once launches beside others are seen to differ.
 func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	s := c.session
 	o, err := s.Memory.Sample(ctx, r)
@@ -176,14 +177,14 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	return o, err
 }
 
-// expected reports that a launch beside others ended as one would alone.
+// expected reports that a launch beside others ended as one of the ends did alone.
 func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
 	_, fail, _ := session.Examples(c.session.Launches)
 	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.Class == fail.Class && o.Phase == fail.Phase && o.Exit == fail.Exit && o.Signal == fail.Signal
 }
 
-// again reports that a search is to be made again with launches alone: those beside others contradict it, or it rests on
-// them without a proof.
+// again reports that a search has to be repeated with launches made alone: those beside others contradict it, or it
+// rests on them without a proof. It then makes the session launch one at a time.
 func (c *careful) again(f bisect.Finding, commits []bisect.Commit) (bool, error) {
 	s := c.session
 	differ := errors.Is(f.Err, errDiffer) || c.contradict(f, commits)
@@ -198,7 +199,8 @@ func (c *careful) again(f bisect.Finding, commits []bisect.Commit) (bool, error)
 	return true, session.Separate(s)
 }
 
-// contradict reports a launch beside others that passed although it holds the culprit, or failed although it does not.
+// contradict reports a launch beside others that passed although it contains the culprit, or failed although it
+// does not.
 func (c *careful) contradict(f bisect.Finding, commits []bisect.Commit) bool {
 	if f.Result != bisect.Found {
 		return false
@@ -213,7 +215,7 @@ func (c *careful) contradict(f bisect.Finding, commits []bisect.Commit) bool {
 	})
 }
 
-// historyChance notes the chance of a failure of each trial that the search of a history asks for: even, except
+// historyChance notes the chance of a failure for each trial that the search of a history asks for: even, except
 // for confirmations, whose answer is expected.
 type historyChance struct {
 	next   bisect.Sampler
@@ -233,7 +235,7 @@ func (s historyChance) Sample(ctx context.Context, r bisect.Request) (bisect.Out
 	return s.next.Sample(ctx, r)
 }
 
-// setChance notes the chance of a failure that a search over sets sees in each test.
+// setChance notes the chance of a failure that a search over sets expects of each test.
 type setChance struct {
 	next   sets.Oracle
 	chance *float64
@@ -249,10 +251,10 @@ func (o setChance) Test(ctx context.Context, r sets.Request) (sets.Result, error
 // request for the same commit asks for another launch.
 type evidence struct {
 	next bisect.Sampler
-	made map[string][]bisect.Outcome // not used yet, by commit
+	made map[string][]bisect.Outcome // not used yet, by commit, oldest first
 }
 
-// newEvidence takes the launches of some commits that were not cut short.
+// newEvidence takes the launches of some commits, without flags, that were not cut short.
 func newEvidence(s *session.Session, commits ...string) *evidence {
 	e := &evidence{next: s.Memory, made: map[string][]bisect.Outcome{}}
 	for _, l := range s.Launches {
@@ -275,7 +277,8 @@ func (e *evidence) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome
 	return e.next.Sample(ctx, r)
 }
 
-// clone copies the launches that were not used yet.
+// clone copies the launches that were not used yet, for a repetition over next. The lists are shared, which is safe
+// because Sample only cuts them off at their beginning.
 func (e *evidence) clone(next bisect.Sampler) *evidence {
 	return &evidence{next, maps.Clone(e.made)}
 }

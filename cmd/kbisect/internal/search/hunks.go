@@ -15,16 +15,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// hunkAxis makes the hunks of a difference atoms that can be on and off. It grows where a guilty hunk is split.
+// hunkAxis makes the hunks of a difference atoms that can be on and off. Atoms are numbered from 0 in the order of
+// ids; it grows when a guilty hunk is split, and existing numbers stay. A split hunk's own atom has no place in the
+// difference any more.
 type hunkAxis struct {
 	diff *hunks.Diff
-	ids  []string // of the hunk of each atom
-	old  map[string]hunks.Hunk
-	way  string                      // which atoms were split, in order: the same set means another commit after a split
-	made map[string]bisect.Candidate // by way and set
+	ids  []string                    // by atom: the id of its hunk
+	old  map[string]hunks.Hunk       // by id: all hunks, also those that were split
+	way  string                      // which atoms were split, in order: a set means another commit after a split
+	made map[string]bisect.Candidate // composed commits, by way and set
 }
 
-// newHunkAxis is the axis of a difference, with its atoms. made caches the composed commits.
+// newHunkAxis is the axis of a difference, with its atoms. made caches the composed commits and may be shared.
 func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis, []sets.Atom) {
 	h := &hunkAxis{diff: diff, old: map[string]hunks.Hunk{}, made: made}
 	var atoms []sets.Atom
@@ -35,12 +37,13 @@ func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis,
 	return h, atoms
 }
 
-// index is the place of a hunk in the difference, -1 after it was split.
+// index is the place of a hunk in the difference; -1 once it has been split.
 func (h *hunkAxis) index(id string) int {
 	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
 }
 
-// candidate is the base commit with the hunks of a set applied, and with the hunks that they require.
+// candidate is the base commit with the hunks of a set applied, and those that they require. The commit exists in
+// memory only.
 func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 	key := h.way + s.Key()
 	if c, ok := h.made[key]; ok {
@@ -60,7 +63,7 @@ func (h *hunkAxis) candidate(s sets.Set) (bisect.Candidate, error) {
 	return h.made[key], nil
 }
 
-// atomOf describes a hunk as an atom; its requirements are indexes of the diff.
+// atomOf describes a hunk as an atom. Requirements of a hunk are indexes of the difference; at maps them to atoms.
 func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
 	a := sets.Atom{Name: where(x)}
 	for _, r := range x.Requires {
@@ -69,7 +72,7 @@ func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
 	return a
 }
 
-// where names a hunk in lists: lines of a file, or what else happened to it.
+// where names a hunk in lists: the lines of a file, or what else happened to it.
 func where(x hunks.Hunk) string {
 	if x.Kind != hunks.Block {
 		return x.File + " (" + string(x.Kind) + ")"
@@ -83,7 +86,7 @@ func shown(x hunks.Hunk, role sets.Role) report.Hunk {
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}
 }
 
-// words names the hunks of a set, or the first of them where there are many.
+// words names the hunks of a set by file and lines, or the first of them if there are many.
 func (h *hunkAxis) words(s sets.Set) string {
 	const (
 		mostFiles = 4
@@ -122,10 +125,11 @@ func (h *hunkAxis) words(s sets.Set) string {
 	return strings.Join(out, ", ")
 }
 
-// mostParts is the largest number of parts into which a guilty hunk is split: each part costs launches.
+// mostParts is the largest number of parts into which a guilty hunk is split. Each part costs launches.
 const mostParts = 64
 
-// expand splits a guilty hunk into its lines. A part requires only other parts, as the hunk as a whole is in already.
+// expand splits a guilty hunk into parts and returns their atoms; nil if it cannot be split any further. A part
+// requires only other parts, because what the whole hunk requires is applied already.
 func (h *hunkAxis) expand(atom int) []sets.Atom {
 	i := h.index(h.ids[atom])
 	if i < 0 {
@@ -147,7 +151,7 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 	return atoms
 }
 
-// between finds which hunks between the two ends are to blame.
+// between finds which hunks between the two ends are to blame. Ends without a difference are a usage error.
 func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
 	from, to := x.session.Policy.Good, x.session.Policy.Bad
 	diff, err := hunks.Between(ctx, x.session.Repo, from, to, x.session.Policy.Paths)
@@ -160,7 +164,7 @@ func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding
 	return x.hunks(ctx, diff, from, goal, x.session.Memory)
 }
 
-// hunks finds which hunks of a difference from a commit are to blame.
+// hunks finds which hunks of a difference from a commit are to blame. Trials are made by sampler.
 func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
 	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)

@@ -14,14 +14,15 @@ import (
 )
 
 // The prior weights of commits, before anything is launched: one that changes a kernel's source is more likely to
-// slow a metric down. The ratio is small enough for a wrong guess to cost little.
+// slow a metric down. The ratio is small enough for a wrong guess to cost little: log2(20), about four halvings.
 const (
 	kernelWeight = 20
 	otherWeight  = 1
 	mostWeighed  = 2000 // commits; a comparison of two trees takes about a millisecond
 )
 
-// priors are the prior weights of the commits of a range, nil where they would all be equal or take long to find.
+// priors are the prior weights of the commits of a range, in its order and not normalised; nil if they would all be
+// equal or would take long to find out.
 func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []float64 {
 	if len(commits) > mostWeighed {
 		return nil
@@ -57,9 +58,9 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 	return out
 }
 
-// isKernelSource reports a file that is compiled into a kernel, judged by its name. Where paths are given it must lie
-// below one of them, and files that steer the build count too. C++ and headers count, since host and device code share
-// them.
+// isKernelSource reports a file that is compiled into a kernel, judged by its name. If there are paths it must lie
+// below one of them, and files that steer the build count, too. C++ sources and headers count, since host and
+// device code share them.
 func isKernelSource(name string, paths []string, plan kernels.Plan) bool {
 	source := slices.Contains([]string{".cu", ".cuh", ".py", ".cpp", ".c", ".h", ".ptx"}, path.Ext(name))
 	if len(paths) == 0 {
@@ -69,6 +70,6 @@ func isKernelSource(name string, paths []string, plan kernels.Plan) bool {
 		p = path.Clean(p)
 		return p == "." || name == p || strings.HasPrefix(name, p+"/")
 	})
-	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"} // of commands, whose plan does not say
+	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"}
 	return inside && (source || path.Ext(name) == ".cmake" || slices.Contains(builds, path.Base(name)) || plan.IsBuildFile(name))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Input gathers the facts of the report: the finding, the launches, and what the repository says of every commit that
-// is named.
+// Input gathers the facts of the report: the finding, the launches, and what the repository says about every commit
+// that is named.
 func (s *Search) Input(f bisect.Finding) report.Input {
 	t := s.session
 	var named, culprits []string
@@ -63,7 +63,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	return in
 }
 
-// seen are the launches as the search saw them: a lost metric counts as a failure.
+// seen are the launches as the search saw them: where a lost metric counts as a failure, that is their outcome.
 func (s *Search) seen() []report.Launch {
 	out := slices.Clone(s.session.Launches)
 	for i := range out {
@@ -72,9 +72,9 @@ func (s *Search) seen() []report.Launch {
 	return out
 }
 
-// keepStep writes a judgement into the store for people who look there. A resumed search repeats the judgements of
-// earlier attempts from its launches: those are in the store already. That it cannot be written is a warning: nothing
-// else rests on it.
+// keepStep writes a judgement into the store, for people who look there. A resumed search repeats the judgements of
+// earlier attempts from its launches; those are in the store already and are skipped. Nothing rests on them, so
+// that a failure to write is a warning.
 func (s *Search) keepStep(step bisect.Step) {
 	t := s.session
 	if t.Display.Steps <= t.KeptSteps {
@@ -92,9 +92,9 @@ func (s *Search) keepStep(step bisect.Step) {
 	}
 }
 
-// recordGood stores the commits that a finding has proven good. Only what was launched as an end or as the parent of the
-// culprit was launched often enough to begin a later search from; and a search for builds that fail says nothing of how a
-// commit runs.
+// recordGood stores the commits that a finding has proven good. Only the good end and the culprit's parent were
+// launched often enough for a later search to begin from them; and a search for builds that fail says nothing about
+// how a commit runs.
 func (s *Search) recordGood(d *report.Search) error {
 	t := s.session
 	if t.Policy.Judge.Builds || d.Result != bisect.Found {
@@ -112,10 +112,11 @@ func (s *Search) recordGood(d *report.Search) error {
 	return nil
 }
 
-// explain compares the first culprit with its parent. A culprit that does not build needs no explanation.
+// explain compares the first culprit with its parent. It looks at builds on this machine, so that a cluster has
+// none; and a culprit that does not build needs no explanation.
 func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	c := f.Culprits[0]
-	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed || s.session.Cluster != nil { // it looks at builds of this machine
+	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed || s.session.Cluster != nil {
 		return
 	}
 	defer s.session.Watch.Enter("profilers")()
@@ -137,7 +138,7 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	}
 }
 
-// idle says that the devices which a search was spread over had too little to do for more of them to shorten it.
+// idle warns that the devices of a search had too little to do for more of them to shorten it.
 func idle(t *session.Session) []string {
 	const enough = 0.6
 	n, busy := len(t.Devices.Names()), 0.0

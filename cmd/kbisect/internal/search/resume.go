@@ -17,13 +17,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// errNothingToResume is the answer where there was never a search.
+// errNothingToResume is the usage error if there was never a search.
 func errNothingToResume() error {
 	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
 }
 
-// resume goes on with the newest search that can. A repository without a store is left without one, which is why the
-// store is first opened to read. Who resumes a search has answered what it asks.
+// resume continues the newest search that can be continued. The store is first opened for reading, so that a
+// repository without one is left without one. The user is not asked anything: resuming is the answer.
 func resume(ctx context.Context, e session.Env) error {
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func resume(ctx context.Context, e session.Env) error {
 	return Of(t, t.Policy.Judge).run(ctx)
 }
 
-// kept is the search to resume with its policy. A budget starts again where the search had used it up.
+// kept is the search to resume, with its policy. If the budget was used up, the search gets the same budget again.
 func kept(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, error) {
 	s, err := resumable(st)
 	if err != nil {
@@ -97,7 +97,7 @@ func kept(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, e
 	return &s, &p, nil
 }
 
-// resumable is the newest unfinished search. Where there is none it is the newest finished one, which repeats its
+// resumable is the newest unfinished search. If there is none, it is the newest finished one, which repeats its
 // answer from the stored launches: it may have been killed before it could print it.
 func resumable(st *store.Store) (store.Session, error) {
 	all, err := st.Sessions(0)
@@ -129,7 +129,8 @@ func outOfBudget(s store.Session) bool {
 	return s.Status == store.Inconclusive || s.Status == store.Found && json.Unmarshal(s.Finding, &doc) == nil && !doc.Complete
 }
 
-// chooseGood finds the good end: as named, or the newest recorded good ancestor of the bad end.
+// chooseGood finds the good end: the one named, or the newest recorded good ancestor of the bad end. It leaves
+// p.Good empty for --find-good, and is a usage error that wraps errNoGood if there is none.
 func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *source.Repo) (err error) {
 	if rev := q.Good; rev != "" {
 		if p.Good, err = repo.Resolve(ctx, rev); err != nil {
@@ -156,7 +157,7 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 // errNoGood says that no good end is named or recorded.
 var errNoGood = errors.New("no good end")
 
-// recordedGoods lists the commits that earlier searches found good, newest first.
+// recordedGoods lists the commits that earlier searches found good, newest first; nil without a store.
 func recordedGoods(repo *source.Repo) ([]store.Good, error) {
 	st, err := session.StoreOf(repo)
 	if st == nil || err != nil {

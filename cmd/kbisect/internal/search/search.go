@@ -1,9 +1,17 @@
 // Package search finds the change that causes a fault: along the history of a range, in the flags of one commit, or
 // in the hunks between two commits ([Run]). A [Search] is a session with what it has found. It leaves the decisions
-// to packages bisect/find and sets, keeps free slots busy with the trials they will ask for next (foresight), searches the
-// culprit's hunks and flags (setSearch), and gathers the facts of the report ([Search.Input]).
+// to packages bisect/find and bisect/sets and surrounds them:
 //
-// It neither prints nor reads a command line.
+//	answered, takeOver   what earlier sessions have answered or launched            again.go
+//	resume               goes on with an interrupted search                         resume.go
+//	findGood, priors     a good end; which commits are the likelier culprits        findgood.go, prior.go
+//	foresight, careful   free slots make what will be asked for next                foresight.go
+//	setSearch            flags of a commit, hunks of a difference                   sets.go, flags.go, hunks.go
+//	drill                the culprit's hunks and the flag that it switches on       drill.go
+//	examine              mistakes of the user, and doubts about a finding           doubts.go
+//	Input                the facts of the report                                    report.go
+//
+// It must neither print nor read a command line, and must not judge a launch itself.
 package search
 
 import (
@@ -29,12 +37,13 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Search is one search: a session, and what it has found besides commits.
+// Search is one search: a session, and what it has found besides commits. It is used by one goroutine.
 type Search struct {
 	session *session.Session
-	good    string                                                                            // commit id of the good end; "" until it is found
-	options search.Options                                                                    // what is searched for
-	ask     func(ctx context.Context, question string) (answer string, asked bool, err error) // see session.Env; nil: there is nobody
+	good    string         // commit id of the good end; "" until it is found
+	options search.Options // what is searched for
+	// ask puts a question to the user, see session.Env; nil if nobody is there.
+	ask func(ctx context.Context, question string) (answer string, asked bool, err error)
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
 	hunks    map[string][]report.Hunk // by culprit: what in it is to blame
@@ -43,7 +52,8 @@ type Search struct {
 	table    *report.Table            // why the culprit differs from its parent
 }
 
-// Run begins a search, or resumes one, and reports what it finds. It takes no words: its ends are options.
+// Run begins a search, or resumes one, and reports what it finds. It takes no words, since its ends are options.
+// Its error carries the exit code.
 func Run(ctx context.Context, e session.Env, _ []string) error {
 	if e.Request.Resume {
 		return resume(ctx, e)
@@ -60,12 +70,14 @@ func Run(ctx context.Context, e session.Env, _ []string) error {
 	})
 }
 
-// begin makes the policy of a new search and its range; none where the store has the answer.
+// begin makes the policy of a new search and its range. The policy is nil without an error if the store had the
+// answer, which has been printed then.
 func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Policy, *source.Range, error) {
 	p, err := read(ctx, e.Request, repo)
 	if err != nil {
 		return nil, nil, err
 	}
+	// The store is asked before the history is read, which takes longer and is in vain if the answer is there.
 	setEnvironment(ctx, e, repo, p)
 	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
 		return nil, nil, err
@@ -107,7 +119,8 @@ func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	return p, nil
 }
 
-// between is the range between the ends, nil where another axis is searched and while the good end is to be found.
+// between is the range between the ends. It is nil if another axis is searched, and while the good end has to be
+// found.
 func between(ctx context.Context, repo *source.Repo, p *policy.Policy) (*source.Range, error) {
 	if p.Axis != policy.AxisHistory || p.Good == "" {
 		return nil, nil
@@ -119,8 +132,8 @@ func between(ctx context.Context, repo *source.Repo, p *policy.Policy) (*source.
 	return rng, policy.EndsOf(p, repo).CheckNamed()
 }
 
-// Ends reads a request for those who look at its ends without a search: its policy, and the range between them, nil
-// where no good end is named or recorded.
+// Ends reads a request for those who look at its ends without a search. The range is nil if no good end is named or
+// recorded; the policy then has only a bad end.
 func Ends(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, *source.Range, error) {
 	p, err := read(ctx, q, repo)
 	if errors.Is(err, errNoGood) {
@@ -135,12 +148,13 @@ func Ends(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 	return p, rng, err
 }
 
-// Of is a search that has found nothing yet; options say what is searched for.
+// Of is a search in a session that has found nothing yet. options say what is searched for, and may differ from the
+// policy's.
 func Of(s *session.Session, options search.Options) *Search {
 	return &Search{session: s, good: s.Policy.Good, options: options, hunks: map[string][]report.Hunk{}, switched: map[string]string{}}
 }
 
-// run searches, keeps the finding and writes the report; its error carries the exit code.
+// run searches, closes the pipelines, keeps the finding and writes the report. Its error carries the exit code.
 func (s *Search) run(ctx context.Context) error {
 	t := s.session
 	if err := takeOver(t); err != nil {
@@ -171,7 +185,7 @@ func (s *Search) run(ctx context.Context) error {
 	switch f.Result {
 	case bisect.Broken:
 		end.Cause = f.Err
-	case bisect.NoDifference: // which a comparison hopes for, and a search does not
+	case bisect.NoDifference: // good news for a comparison, but not for a search
 		end.Code = exit.NoDifference
 	}
 	return t.Conclude(end)
@@ -212,7 +226,8 @@ func (s *Search) examine(f *bisect.Finding) error {
 	return nil
 }
 
-// find searches the axis that the policy names.
+// find searches along the axis that the policy names. Of a history it then explains the culprit and searches its
+// hunks.
 func (s *Search) find(ctx context.Context) (bisect.Finding, error) {
 	switch s.session.Policy.Axis {
 	case policy.AxisFlags:
@@ -242,8 +257,9 @@ func (s *Search) find(ctx context.Context) (bisect.Finding, error) {
 	return f, nil
 }
 
-// lost handles metrics that the good end reports and the bad end does not. A search for wrong results is to be
-// repeated (true) with a launch that lacks one counting as wrong; any other search gets a warning.
+// lost handles metrics that the good end reports and the bad end does not. It reports true if the search has to be
+// repeated: one for wrong results, in which a launch that lacks such a metric counts as wrong from now on. Any
+// other gets a warning.
 func (s *Search) lost(f *bisect.Finding) bool {
 	if f.Result != bisect.NoDifference || s.session.Policy.Improvement {
 		return false
@@ -267,11 +283,14 @@ func (s *Search) lost(f *bisect.Finding) bool {
 	return true
 }
 
-// History finds the good end where none is given, then the culprit. Where a commit turns out not to be what the range rests
-// on, the range is made again, and what was launched stays.
+// History finds the good end if none is given, and then the culprit. It begins again, with all launches kept, if a
+// commit turns out not to be what the range was made of, or if launches side by side turn out to disturb each
+// other.
 func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	t := s.session
 	for {
+		// A search is repeated without a new plan when launches side by side disagreed, and with one when the range
+		// was wrong.
 		plan, f, err := s.plan(ctx)
 		care := &careful{session: t}
 		for again := plan != nil; again && err == nil; {
@@ -292,7 +311,8 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 	}
 }
 
-// misled looks at the commits that a finding rests on, and reports that one is not what the range was made of.
+// misled looks at the commits that a finding rests on and reports that one is not what the range was made of. The
+// range comes from git's commit-graph and from kept digests, which may be wrong; this reads the commits themselves.
 func (s *Search) misled(ctx context.Context, f bisect.Finding) (_ bool, err error) {
 	t := s.session
 	if t.Repo == nil { // its commits are not read from one
@@ -306,8 +326,8 @@ func (s *Search) misled(ctx context.Context, f bisect.Finding) (_ bool, err erro
 	return source.Misled(t.Repo), err
 }
 
-// plan is the search of the range, with the good end found where none is given. It is nil where there is nothing to search
-// for, and settled is the answer.
+// plan is the search of the range, after the good end has been found if none was given. It is nil if there is
+// nothing to search for, and then settled is the answer.
 func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Finding, err error) {
 	t := s.session
 	var looked []search.Trial
@@ -330,7 +350,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 		if len(looked) == 0 {
 			return nil, nothingMatters(t), nil
 		}
-		t.Redo() // the ends differ all the same: the paths are wrong, and with them the keys of the build cache
+		t.Redo() // the ends differ all the same: the paths are wrong, and so are the cache keys made of them
 	}
 	if session.Disagree(t) { // an earlier attempt has seen it
 		if err := session.Separate(t); err != nil {
@@ -347,6 +367,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
 	}
 	plan.AtOnce, plan.Devices = session.Several(t)
+	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Policy.Learn {
 		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
@@ -355,7 +376,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	return &plan, settled, nil
 }
 
-// left is the seconds that the budget of a session leaves; nil without one.
+// left returns how many seconds of the session's budget are left; it is nil without a budget.
 func left(t *session.Session) func() float64 {
 	if t.Policy.Budget == 0 {
 		return nil
@@ -363,11 +384,11 @@ func left(t *session.Session) func() float64 {
 	return func() float64 { return (t.Policy.Budget - t.Elapsed()).Seconds() }
 }
 
-// unanswered is how long a question waits: who has left the terminal wanted the search.
+// unanswered is how long a question waits. A user who has left the terminal wanted the search.
 const unanswered = 2 * time.Minute
 
-// tooDear says that what is looked for is too dear. A budget decides how far to go all the same; without one who is at
-// a terminal does.
+// tooDear warns that what is looked for is expensive. A budget says how far to go; without one the user is asked,
+// if there is one at the terminal. The answer no is context.Canceled.
 func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
 	show := s.session.Display
 	head, hints := words.Prospect(p)
@@ -390,9 +411,9 @@ func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
 	return err
 }
 
-// nothingMatters is the finding where build and run read the same at both ends: launches could only differ by chance.
+// nothingMatters is the finding if build and run read the same at both ends: launches could differ only by chance.
 func nothingMatters(t *session.Session) bisect.Finding {
-	e := bisect.Ends{Why: "no commit in the range changes what build and run read; nothing was launched", Hint: "kbisect compare launches both ends all the same"}
+	e := bisect.Ends{Why: "no commit in the range changes what build and run read; nothing was launched", Hint: "kbisect compare launches both ends anyway"}
 	if paths := t.Policy.Paths; len(paths) > 0 {
 		e.Why = fmt.Sprintf("no commit in the range changes a file below the paths (%s); nothing was launched", strings.Join(paths, ", "))
 		e.Hint = "paths (--path) must name every input of build and run"
@@ -400,7 +421,8 @@ func nothingMatters(t *session.Session) bisect.Finding {
 	return bisect.Finding{Result: bisect.NoDifference, Ends: e}
 }
 
-// toCommits are the commits of a range as the search takes them, and how many of them change an input.
+// toCommits are the commits of a range as the search takes them, oldest first, and how many of them change an
+// input.
 func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter int) {
 	for _, c := range rng.Commits {
 		parents := c.Parents

@@ -17,7 +17,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
-// axis is what a search over sets varies: what can be on and off, and which candidate a set of it is.
+// axis is what a search over sets varies: what can be on and off, and which candidate a set of it is. The empty set
+// is the good end, and the whole space the bad one. Functions take sets of atoms that space has.
 type axis struct {
 	space     *sets.Space
 	candidate func(sets.Set) (bisect.Candidate, error)
@@ -34,12 +35,12 @@ type axis struct {
 	divided   bool // expand splits an atom into its parts; without it, other atoms replace it
 	timed     bool // safe sets are timed
 	sampler   bisect.Sampler
-	class     bool        // the ends differ in how launches end, never in a metric
-	again     func() axis // a copy as it was before the search
-	cuts      sets.Cuts   // shared by all searches along it
+	class     bool        // only how launches end counts, never a metric
+	again     func() axis // a copy as it was before the search, for foresight
+	cuts      sets.Cuts   // shared by the search and its repetitions
 }
 
-// search is the search along the axis, and what answers it.
+// search is a search along the axis, and the oracle that answers it with trials of sampler.
 func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *find.SetOracle) {
 	oracle := &find.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
@@ -49,8 +50,8 @@ func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search,
 type setSearch struct {
 	session *session.Session
 	options search.Options
-	found   *report.Sets     // of the search that was made last
-	ranking *effects.Ranking // what each flag costs, where flags were ranked
+	found   *report.Sets     // what the last search found; nil before
+	ranking *effects.Ranking // what each flag costs; nil unless flags were ranked
 	ranked  string           // the metric by which they were
 }
 
@@ -59,7 +60,7 @@ func newSetSearch(s *session.Session) *setSearch {
 	return &setSearch{session: s, options: s.Policy.Judge}
 }
 
-// along searches the sets of an axis, and keeps in found what it finds besides a finding.
+// along searches the sets of an axis. What it finds besides a finding goes into found.
 func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(x.options, a.sampler)
@@ -117,8 +118,8 @@ func (a axis) hint(e bisect.Ends) string {
 	return e.Check + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
-// time compares a safe set with nothing on, in alternating launches; higher says that more is better. Both medians go
-// into levels, by the key of their set. An effect without a metric says that nothing could be measured.
+// time compares a safe set with the empty one in alternating launches; higher says that more is better. Both
+// medians go into levels, by the key of their set. An effect without a metric says that nothing could be measured.
 func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
 	if len(set) == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Pair is the two revisions of a command line, as named and as candidates. The words stay, since reports and further
+// Pair is the two revisions of a command line. The words stay with the candidates, because reports and suggested
 // commands name a revision as the user did.
 type Pair struct {
 	Words [2]string // A and B as named on the command line
@@ -23,13 +23,14 @@ type Pair struct {
 	pairs int // of a comparison; 0: as many as it takes
 }
 
-// Compare launches two revisions in alternation until it is clear whether the second is worse.
+// Compare launches two revisions in alternation until it is clear whether the second is worse. Its error carries
+// the exit code.
 func Compare(ctx context.Context, e Env, words []string) error {
 	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
 }
 
-// LaunchTwo resolves two revisions and hands a session of this kind to do. read takes what else the command needs from the
-// request.
+// LaunchTwo resolves two revisions and hands a session of this kind to do. read takes what else the command needs
+// from the request, before anything is launched.
 func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
 	var x Pair
 	return Launch(ctx, e, kind, func(repo *source.Repo) (p *policy.Policy, err error) {
@@ -38,7 +39,8 @@ func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read fun
 	}, func(t *Session) error { return do(ctx, t, e.Request, x) })
 }
 
-// ReadPair resolves two revisions and makes the policy of a session with them as its ends. Its errors are the user's.
+// ReadPair resolves two revisions and makes the policy of a session with them as its ends. Its errors are usage
+// errors.
 func ReadPair(ctx context.Context, q *policy.Request, repo *source.Repo, words []string, read func(*policy.Policy, *policy.Request, *Pair) error) (x Pair, p *policy.Policy, err error) {
 	if len(words) != 2 {
 		return x, nil, exit.Usagef("%s takes two revisions, A and B, not %d\nhint: kbisect %s HEAD^ HEAD [-- COMMAND]", q.Name, len(words), q.Name)
@@ -99,14 +101,14 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 }
 
 // onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two
-// candidates that is an improvement; a gate, in which A is the base, has nothing to compare with.
+// candidates that is an improvement; a gate, for which A is the base, has nothing to compare with.
 func onlyAFails(c compare.Result) bool {
 	a, b := c.Sides[0], c.Sides[1]
 	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
 }
 
 // PairLine is one line of progress after n pairs: a metric that is still undecided, or else the first, with the
-// interval that the answer will rest on, which holds with this error rate.
+// interval on which the answer will rest. errorRate is the chance that the interval misses the true ratio.
 func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	line := fmt.Sprintf("pair %-3d", n)
 	if len(all) == 0 {
@@ -165,7 +167,7 @@ func Side(t *Session, revision, commit string, s compare.Side) report.Candidate 
 	return c
 }
 
-// reportContrast is what was compared, in the form of a document: what is not known is null there, and NaN here.
+// reportContrast converts a contrast for a document, in which unknown numbers are null; here they are NaN.
 func reportContrast(k compare.Contrast) report.Contrast {
 	out := report.Contrast{
 		Metric: k.Metric.Name, AllCases: k.All, Unit: k.Unit, Higher: k.Metric.Higher, Result: string(k.Answer), Pairs: k.Pairs,

@@ -16,17 +16,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// Devices are the GPUs of a session: locked against other runs of kbisect, and watched for disturbances.
+// Devices are the GPUs of a session: locked against other runs of kbisect, and watched for disturbances, until
+// Close. Names and Unwatched may be called on nil.
 type Devices struct {
 	gpu.Held
 	driver string
-	why    string // why no device is watched, where there is none
-	None   bool   // the machine has no device files
-	waited time.Duration
+	why    string        // why no device is watched, if none is
+	None   bool          // the machine has no device files
+	waited time.Duration // for devices that were in use; not charged to the budget
 }
 
-// openDevices chooses, locks and opens the devices of a session: all that its trials use, or those that its trials are spread
-// over, of which it begins with the ones that are free. A machine without devices is fine, unless the configuration names
+// openDevices chooses, locks and opens the devices of a session: all that its trials use or, if its trials are
+// spread over several, the ones that are free now. A machine without devices is fine unless the configuration names
 // some.
 func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d *Devices, warnings []string, err error) {
 	d = &Devices{}
@@ -82,7 +83,7 @@ func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d
 	return d, warnings, nil
 }
 
-// Unwatched says why no device was watched although one was wanted, "" otherwise.
+// Unwatched says why no device was watched although one was wanted; "" otherwise.
 func (d *Devices) Unwatched() string {
 	if d == nil {
 		return ""
@@ -102,7 +103,7 @@ func (d *Devices) Names() (out []string) {
 	return out
 }
 
-// sandbox is that of builds and launches, nil where none was asked for.
+// sandbox is that of builds and launches, tried once before it is used; nil if none was asked for.
 func sandbox(ctx context.Context, s *Session) (*proc.Sandbox, error) {
 	if !s.Policy.Sandbox {
 		return nil, nil

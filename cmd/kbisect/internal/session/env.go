@@ -11,17 +11,18 @@ import (
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
-// Env is what a command hands to a session: its request, where progress is shown, and how results are printed.
+// Env is what a command hands to a session: the request, where progress is shown, and how results are printed.
+// Sessions know the terminal and the command line only through it.
 type Env struct {
 	Request *policy.Request
 	Display *progress.Display
 	Output  Output
-	// Ask puts a question to a user at a terminal, and reports whether there is one.
+	// Ask puts a question to a user at a terminal; asked is false if there is none.
 	Ask     func(ctx context.Context, question string) (answer string, asked bool, err error)
 	Version string           // of kbisect, stored with each session
 	Watch   *stopwatch.Watch // runs since the command began
 
-	Sampler func(*Session) bisect.Sampler // makes the launches; nil: the pipelines of this machine
+	Sampler func(*Session) bisect.Sampler // makes the launches, for tests; nil: the pipelines of this machine
 }
 
 // Output is where results go.

@@ -42,7 +42,7 @@ func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	return out, nil
 }
 
-// readLaunch is a launch of the store. Its error names the launch: the store may be of another version.
+// readLaunch is a launch of the store. Its error names the launch, which another version may have written.
 func readLaunch(l store.Launch) (report.Launch, error) {
 	out := report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
 	if err := json.Unmarshal(l.Outcome, &out.Outcome); err != nil {
@@ -51,7 +51,7 @@ func readLaunch(l store.Launch) (report.Launch, error) {
 	return out, nil
 }
 
-// goodTimes are the longest times of the good end by phase, from which relative limits are computed.
+// goodTimes are the longest times of the good end by phase, which relative limits multiply.
 func goodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, l := range launches {
@@ -86,8 +86,8 @@ func IsSearch(s store.Session) bool {
 	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
 
-// NewSession is the record of a new session, with the policy as its configuration, by which it can be resumed. It is
-// not in the store yet.
+// NewSession is the record of a new session, not yet in the store. Its configuration is the policy, by which it is
+// resumed.
 func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) {
 	id, err := store.NewID(time.Now(), rand.Reader)
 	if err != nil {
@@ -114,7 +114,7 @@ func warnOfHead(ctx context.Context, repo *source.Repo, p *policy.Policy, sides 
 	}
 }
 
-// WarnUncommitted warns of uncommitted changes, see [Uncommitted].
+// WarnUncommitted warns about uncommitted changes, see [Uncommitted], and marks the policy as dirty.
 func WarnUncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candidate string) {
 	if w := Uncommitted(ctx, repo, p, candidate); w != "" {
 		p.Warnings, p.Dirty = append(p.Warnings, w), true
@@ -122,13 +122,13 @@ func WarnUncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, c
 }
 
 // Uncommitted is the warning that uncommitted changes to the inputs of build and run are not part of a candidate at
-// HEAD, or "". Files that are copied from the work tree into every candidate do not count.
+// HEAD; "" without any. Files that are copied from the work tree into every candidate do not count.
 func Uncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candidate string) string {
 	if repo.WorkDir() == "" {
 		return ""
 	}
-	// git itself is asked, without taking its locks: reading a work tree of many files otherwise than git does takes
-	// seconds, and would have to know all of its filters.
+	// git itself is asked, without taking its locks: only it has an index that saves reading every file of the work
+	// tree, and only it knows all of its filters.
 	args := []string{"-C", repo.WorkDir(), "--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--"}
 	for _, path := range p.Paths {
 		args = append(args, ":(top,literal)"+path)
@@ -143,7 +143,8 @@ func Uncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candi
 	return ""
 }
 
-// ReadStore opens the store of a repository to read, and is an error of the user where there is none.
+// ReadStore opens the store of a repository for reading; without a store that is a usage error. The caller closes
+// it.
 func ReadStore(repo *source.Repo) (*store.Store, error) {
 	st, err := StoreOf(repo)
 	if st == nil && err == nil {
@@ -152,7 +153,7 @@ func ReadStore(repo *source.Repo) (*store.Store, error) {
 	return st, err
 }
 
-// StoreOf opens the store of a repository to read; nil where there is none.
+// StoreOf opens the store of a repository for reading; nil without an error if there is none. The caller closes it.
 func StoreOf(repo *source.Repo) (*store.Store, error) {
 	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
 	if errors.Is(err, store.ErrNoStore) {
@@ -164,14 +165,14 @@ func StoreOf(repo *source.Repo) (*store.Store, error) {
 	return st, nil
 }
 
-// Older sessions say little about the machine as it is.
+// How much of the store is read for the scatter of launches: older sessions say little about the machine as it is.
 const (
 	recentSessions = 100
 	recentLaunches = 200
 )
 
-// recall settles on what machine the launches of a session are made, and what earlier ones of the same commands there
-// scattered by. Both are kept with the session, so that a resumed one decides by the same.
+// recall settles on which machine the launches of a session are made, and how much earlier ones of the same
+// commands scattered there. Both are stored with the session, so that a resumed one decides by the same numbers.
 func recall(s *Session) error {
 	p := s.Policy
 	if p.Machine != "" || len(s.stored) > 0 {
@@ -195,7 +196,7 @@ func recall(s *Session) error {
 	return s.Store.UpdateSession(s.Record.ID, func(x *store.Session) { x.Config = s.Record.Config })
 }
 
-// machineOf names what launches are made on: the devices with their driver or, where there are none, this host with its
+// machineOf names what launches are made on: the devices with their driver or, without any, this host with its
 // processor.
 func machineOf(d *Devices) string {
 	if names := d.Names(); len(names) > 0 {
@@ -205,7 +206,7 @@ func machineOf(d *Devices) string {
 	return strings.TrimSpace(host + " " + processor())
 }
 
-// processor is the model of the first processor, "" where the system does not say.
+// processor is the model of the first processor; "" if /proc/cpuinfo does not say.
 func processor() string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -256,8 +257,8 @@ func scattered(s *Session) error {
 	return nil
 }
 
-// levelsOf are the levels of the launches that ended well and can be compared: by channel, those of each candidate in
-// the order in which they were made.
+// levelsOf are the levels (logarithms) of the launches that ended well and may be compared: by channel, and for
+// each candidate in the order in which they were made.
 func levelsOf(metrics []metric.Metric, launches []report.Launch) map[string][][]float64 {
 	out := map[string][][]float64{}
 	place := map[[2]string]int{}

@@ -17,15 +17,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// missingWords are how programs say that a file is not there.
+// missingWords match what programs print if a file does not exist.
 var missingWords = regexp.MustCompile(`(?i)no such file|not found|cannot open|can't open|cannot find|does not exist`)
 
-// pathWords are what may be a path in a message.
+// pathWords match the parts of a message that may be paths.
 var pathWords = regexp.MustCompile(`[^\s'"` + "`" + `:;,()\[\]<>=]+`)
 
-// Lacking says what failed launches lacked that the user's work tree has, or that a linked work tree has, with the
-// option that helps; "" where their output does not show it. It is a guess from the words of programs, and only ever
-// adds a hint: no verdict rests on it.
+// Lacking says what failed launches lacked that the user's work tree or a linked work tree has, with the option
+// that helps; "" if their output does not show it. It guesses from the words of programs, and only ever adds a
+// hint: no verdict rests on it.
 func Lacking(s *Session) string {
 	head, err := source.Head(s.Repo)
 	if err != nil || s.Repo.WorkDir() == "" {
@@ -59,7 +59,7 @@ func keepHint(name string) string {
 	return fmt.Sprintf("%s is in the work tree and not committed: --keep %s gives it to every candidate", name, name)
 }
 
-// windowsScript says that the lines of the user's script end as on Windows, "" where they do not.
+// windowsScript says that the user's script has Windows line endings; "" if it has not.
 func windowsScript(s *Session) string {
 	_, name := kernels.Script(s.Policy.Plan.Run)
 	if name == "" {
@@ -73,8 +73,8 @@ func windowsScript(s *Session) string {
 	return name + " has Windows line endings (CRLF), which a shell takes for parts of names: dos2unix " + name + ", and commit that"
 }
 
-// ownPath is the topmost part of a path that the work tree has and HEAD has not; "" where there is none. The topmost
-// part, since a folder is lacking as a whole.
+// ownPath is the topmost part of a path that the work tree has and HEAD has not, since a folder is missing as a
+// whole; "" if there is none.
 func ownPath(s *Session, head, word string) string {
 	word = path.Clean(filepath.ToSlash(word))
 	if !filepath.IsLocal(filepath.FromSlash(word)) || word == "." {
@@ -94,10 +94,10 @@ func ownPath(s *Session, head, word string) string {
 	return ""
 }
 
-// NotFound is an error where every launch lacked something that no candidate can bring along: the command, a program
-// that it starts, a library, a module of Python. where says for which candidates.
+// NotFound is a usage error if every launch lacked something that no candidate can bring along: the command, a
+// program that it starts, a library, a Python module. where says for which candidates.
 func NotFound(s *Session, where string) error {
-	// One launch that got further shows that it is there; what the others lacked is then a fact of their commits.
+	// One launch that got further shows that it exists; what the others lacked is then their commits' fault.
 	var lacks protocol.Missing
 	for _, l := range s.Launches {
 		missing, ok := protocol.FindMissing(l.Outcome.Exit, []byte(l.Outcome.Tail))
@@ -168,7 +168,7 @@ func held(s *Session, name string) bool {
 
 var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)
 
-// missingLibrary is the shared library that the loader did not find, "" where the output does not say.
+// missingLibrary is the shared library that the loader did not find; "" if the output does not say.
 func missingLibrary(output string) string {
 	m := missingLibraryMessage.FindStringSubmatch(output)
 	if m == nil {

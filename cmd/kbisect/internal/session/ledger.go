@@ -17,9 +17,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// remember loads the launches of earlier attempts of this session. What they taught the pipelines when they were made,
-// such as how much the good end says and how long it takes, they teach them again: else limits after a resume would
-// differ from those before it.
+// remember loads the launches of earlier attempts of this session. What they taught the pipelines when they were
+// made, such as how long the good end takes, they teach them again, or limits would differ after a resume.
 func (s *Session) remember() error {
 	var err error
 	if s.stored, err = KeptLaunches(s.Store, s.Record.ID); err != nil {
@@ -29,7 +28,7 @@ func (s *Session) remember() error {
 	lame := endedAtGoodEnd(s.Record.Status, s.stored)
 	for _, l := range s.stored {
 		if lame && (l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad) {
-			continue // what may have failed for something else, and has been put right since, is tested again
+			continue // the user may have repaired what made it fail
 		}
 		known[l.ID()] = append(known[l.ID()], l.Outcome)
 		learn(s, bisect.Request{
@@ -48,26 +47,26 @@ func (s *Session) remember() error {
 	return nil
 }
 
-// endedAtGoodEnd reports that a session came to its end since its good end never did well.
+// endedAtGoodEnd reports that a session ended because its good end never passed.
 func endedAtGoodEnd(status string, kept []report.Launch) bool {
 	return (status == store.NoDifference || status == store.Inconclusive) && !slices.ContainsFunc(kept, func(l report.Launch) bool {
 		return l.Purpose == bisect.EndGood && l.Outcome.Class == bisect.OK
 	})
 }
 
-// TakeOver takes in a launch of another session that answers a request. What it taught then it teaches now. Beside other
-// trials only the good end does: the rest is not worth stopping them.
+// TakeOver takes in a launch of another session that answers a request, and what it taught there. With several
+// slots only the good end teaches: the pipelines have to be stopped for it, which other launches are not worth.
 func TakeOver(s *Session, r bisect.Request, o bisect.Outcome) {
 	if r.Purpose != bisect.EndGood && len(s.Slots.Each) > 1 {
 		return
 	}
-	if err := s.Slots.Stop(); err != nil { // the pipelines are theirs while they run
+	if err := s.Slots.Stop(); err != nil { // the slots own the pipelines while they run
 		s.Display.Warn(err.Error())
 	}
 	learn(s, r, o)
 }
 
-// learn lets all that make trials take in what one has shown.
+// learn lets everything that makes trials take in what one has shown.
 func learn(s *Session, r bisect.Request, o bisect.Outcome) {
 	for _, p := range s.Pipes {
 		p.Learn(r, o)
@@ -77,8 +76,9 @@ func learn(s *Session, r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// use takes in a launch that is asked for, the first time: whether it is made now, was made ahead or by an earlier
-// attempt. All that a session decides by its launches or by their times follows from those that were asked for so far.
+// use takes in a launch when it is first asked for, whether it is made now, was made ahead, or by an earlier
+// attempt. Everything that a session decides by launches and times follows from those asked for so far, so that a
+// resumed one decides alike.
 func use(s *Session, r bisect.Request, o bisect.Outcome) {
 	l := report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o}
 	if s.used == nil {
@@ -92,7 +92,7 @@ func use(s *Session, r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// useRest takes in the launches that were made ahead and never asked for: they took their time as well.
+// useRest takes in the launches that were made ahead and never asked for, since they took their time as well.
 func useRest(s *Session) {
 	for _, l := range s.stored {
 		if !s.used[patienceOf(l)] {
@@ -102,7 +102,7 @@ func useRest(s *Session) {
 	s.stored = nil
 }
 
-// patience names a launch with how long it was let run, and whether it was alone.
+// patience identifies a launch together with how long it was allowed to run and whether it ran alone.
 type patience struct {
 	bisect.TrialID
 	hurried string
@@ -114,8 +114,8 @@ func patienceOf(l report.Launch) patience {
 	return patience{l.ID(), l.Outcome.Hurried, l.Outcome.Beyond, l.Outcome.Beside}
 }
 
-// Elapsed is how long a session has taken over all attempts. A killed one could not store that: its last trial
-// bounds it.
+// Elapsed is how long a session has taken over all attempts. A killed one could not store that; its last trial is a
+// lower bound.
 func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
 	took := record.Elapsed
 	for _, l := range kept {
@@ -124,7 +124,8 @@ func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
 	return took
 }
 
-// ended is when a launch was over, since the first attempt began. One of an earlier session took no time in this one.
+// ended is when a launch was over, since the first attempt began; 0 for one of another session, which took no time
+// in this one.
 func ended(o bisect.Outcome) time.Duration {
 	if o.From != "" {
 		return 0
@@ -132,8 +133,8 @@ func ended(o bisect.Outcome) time.Duration {
 	return time.Duration((o.At + o.Wall) * float64(time.Second))
 }
 
-// clocked stamps each trial with its start, in seconds since the session began: drift is judged over that time, and a
-// resumed session puts the launches of all attempts in order by it.
+// clocked stamps each trial with its start, in seconds since the first attempt of the session began: drift is
+// judged over that time, and a resumed session orders the launches of all attempts by it.
 type clocked struct {
 	next  bisect.Sampler
 	since func() time.Duration // the session began, without what was waited
@@ -146,7 +147,7 @@ func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-// save stores one trial; when it returns the trial is on disk. It returns the trial as a resumed session will read it,
+// save stores one trial, which is on disk when it returns. It returns the trial as a resumed session will read it,
 // so that both decide by the same values.
 func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	defer s.Watch.Enter("store")()
@@ -170,7 +171,7 @@ func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, erro
 // LedgerOf is what the documents of a session refer to.
 func (s *Session) LedgerOf() report.Ledger { return s.LedgerFor(s.Policy.Good, s.Launches) }
 
-// LedgerFor is a ledger of launches of the session, with some commits more, where the good end is another.
+// LedgerFor is a ledger of launches of the session and some more commits, for a good end other than the policy's.
 func (s *Session) LedgerFor(good string, launches []report.Launch, more ...string) report.Ledger {
 	l := NewLedger(s.Repo, s.Policy, good, s.Record.Args, launches, more...)
 	if s.Devices != nil && len(s.Devices.Watches) > 0 {
@@ -179,8 +180,9 @@ func (s *Session) LedgerFor(good string, launches []report.Launch, more ...strin
 	return l
 }
 
-// NewLedger gathers what documents refer to: launches with their commits and some more, limits, and where the repository
-// comes from. Commands to type are those for this process's repository, not for where the session of args ran.
+// NewLedger gathers what documents refer to: launches with their commits and some more, limits, and where the
+// repository comes from. Suggested commands are for this process's repository and not for where the session of args
+// ran.
 func NewLedger(repo *source.Repo, p *policy.Policy, good string, args []string, launches []report.Launch, more ...string) report.Ledger {
 	l := report.Ledger{
 		Launches: launches, Commits: map[string]report.CommitInfo{}, Call: report.NewCall(os.Args, args),
@@ -201,9 +203,9 @@ func NewLedger(repo *source.Repo, p *policy.Policy, good string, args []string, 
 // Switching is the purpose of launches that try the flags of a culprit.
 const Switching bisect.Purpose = "switch"
 
-// Picture adds what the report of a search over a range needs besides: the order of its commits, which launches looked
-// inside a culprit, since they try its flags or are of no commit of the range, and the diffs of the culprits. A diff that
-// cannot be read is left out; the report says so.
+// Picture adds what the report of a search over a range needs besides: the order of its commits; which launches
+// looked inside a culprit, since they try its flags or are of no commit of the range; and the diffs of the
+// culprits. A diff that cannot be read is left out, and the report says so.
 func Picture(l *report.Ledger, repo *source.Repo, axis string, rng *source.Range, culprits []string) {
 	if rng != nil {
 		l.Order = []string{rng.Good.ID}
@@ -239,7 +241,7 @@ func (s *Session) Totals() report.Totals {
 	return report.Ledger{Launches: s.Launches}.Totals(Spent(s, 0), s.Policy.GPUHour)
 }
 
-// Spent is where the time went since the command began; before is what earlier attempts took.
+// Spent is where the time went since the command began; before is the time of earlier attempts.
 func Spent(s *Session, before time.Duration) (all []report.Spent) {
 	accounts, _ := s.Watch.Spent()
 	if before > 0 {
@@ -256,8 +258,8 @@ func NameCandidate(s *Session, revision, commit string) report.Candidate {
 	return s.CommitInfo(commit, false).Candidate(revision)
 }
 
-// CommitInfo describes a commit for a report, as far as the repository knows it; files adds those that it changed,
-// which takes a comparison of trees.
+// CommitInfo describes a commit for a report, as far as the repository knows it. files adds the files that it
+// changed, which takes a comparison of trees.
 func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 	info := commitInfo(s.Repo, id)
 	if !files || info.When.IsZero() {
@@ -273,7 +275,7 @@ func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
 	return info
 }
 
-// commitInfo describes a commit; one that the repository does not have has only its id.
+// commitInfo describes a commit; if the repository lacks it, only by its id.
 func commitInfo(repo *source.Repo, id string) report.CommitInfo {
 	info := report.CommitInfo{ID: id}
 	if id == "" {

@@ -29,8 +29,8 @@ func Measure(ctx context.Context, e Env, words []string) error {
 	return LaunchOne(ctx, e, words, Measuring, 1, "one is needed", "kbisect compare A B compares two revisions; a command follows --", measureOne)
 }
 
-// LaunchOne resolves a revision (HEAD without one), begins a session of this kind and hands it to do. It refuses fewer
-// launches than least, for the reason why; hint says what to call for two revisions.
+// LaunchOne resolves a revision (HEAD if none is given), begins a session of this kind and hands it to do. It
+// refuses fewer than least launches, for the reason why; hint says what to call for two revisions.
 func LaunchOne(ctx context.Context, e Env, words []string, kind string, least int, why, hint string, do func(context.Context, *Session, *policy.Request, string) error) error {
 	if len(words) > 1 {
 		return exit.Usagef("%s takes one revision, not %q\nhint: %s", e.Request.Name, words, hint)
@@ -65,7 +65,8 @@ func ReadOne(ctx context.Context, q *policy.Request, repo *source.Repo, rev stri
 }
 
 // LaunchAll launches the candidate of a session up to n times and calls each after every launch, counted from 1. It
-// stops early where the candidate cannot be built, where its first two launches fail, and when the budget is used up.
+// stops early if the candidate cannot be built, if its first two launches fail, and when the budget is used up,
+// none of which is an error.
 func LaunchAll(ctx context.Context, t *Session, n int, each func(i int, o bisect.Outcome)) (out []bisect.Outcome, err error) {
 	t.Display.Ends = map[bisect.Purpose]string{bisect.EndGood: "launch"}
 	passed := 0
@@ -109,8 +110,8 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	return t.Conclude(Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: ExitCode(doc.Result), Cause: err, Document: &doc})
 }
 
-// sends is an error where all launches passed and none of them reported a metric. It lists what they reported. One
-// failure is enough for none: the metric may only come after the place where it ended.
+// sends is a usage error if all launches passed and none reported the metric; it lists what they reported. A single
+// failure is reason enough for none: the metric may come after the place where that ended.
 func sends(all []bisect.Outcome, m metric.Metric) error {
 	var known []string
 	for _, o := range all {
@@ -123,7 +124,8 @@ func sends(all []bisect.Outcome, m metric.Metric) error {
 	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
 }
 
-// Measurement makes the document of launches; only restricts it to one metric, "" is all.
+// Measurement makes the document of launches. only restricts it to one metric; "" is all. asked is how many
+// launches were wanted.
 func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, result string, err error) report.Measurement {
 	var s compare.Side
 	var fit []bisect.Outcome
@@ -155,7 +157,7 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	return m
 }
 
-// measureVerdict is the headline of a measurement for which so many launches were asked.
+// measureVerdict is the headline of a measurement for which asked launches were wanted.
 func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	switch {
 	case m.Result == store.Interrupted:
@@ -188,7 +190,8 @@ func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary
 	return compare.Describe(v)
 }
 
-// PhaseTimes describes the seconds of every phase, in the order in which launches enter them.
+// PhaseTimes describes the seconds of every phase, in the order in which launches enter them; with empty caches
+// apart.
 func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	var order []string
 	times, cold := map[string][]float64{}, map[string][]float64{}
@@ -213,15 +216,16 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	return out
 }
 
-// Number names one value of a launch: a metric of one case, or of the whole launch where One is "".
+// Number names one value of a launch: a metric of one case or, if One is "", of the whole launch.
 type Number struct{ Metric, One string }
 
-// name is the number as reports name it, "time of m=512".
+// name is the number as reports name it, such as "time of m=512".
 func (n Number) name() string {
 	return bisect.Effect{Metric: n.Metric, Case: n.One}.Name()
 }
 
-// Numbers lists the values that launches report; only restricts them to one metric, "" is all.
+// Numbers lists the values that launches report, in order of first appearance. only restricts them to one metric;
+// "" is all.
 func Numbers(all []bisect.Outcome, only string) []Number {
 	if only == "wall" || strings.HasPrefix(only, "phase.") {
 		return []Number{{only, ""}}
@@ -239,9 +243,9 @@ func Numbers(all []bisect.Outcome, only string) []Number {
 	return out
 }
 
-// ByNumber returns the launches that report a value, each reduced to the series of that value: a launch may have
-// thousands, and searching all of them for each value would take quadratic time. Wall and phase times are of whole
-// launches.
+// ByNumber returns a function for the launches that report a value, each reduced to the series of that value: a
+// launch may have thousands, and searching all of them for each value would take quadratic time. Wall and phase
+// times are of whole launches.
 func ByNumber(all []bisect.Outcome) func(Number) []bisect.Outcome {
 	parts := map[Number][]bisect.Outcome{}
 	for _, o := range all {
@@ -297,7 +301,7 @@ func MetricSummary(t *Session, all []bisect.Outcome, n Number) report.MetricSumm
 	return out
 }
 
-// mostMemory is the peak memory of the launches in bytes, nil where none was measured.
+// mostMemory is the peak memory of the launches in bytes; nil if none was measured.
 func mostMemory(all []bisect.Outcome) *int64 {
 	most := int64(0)
 	for _, o := range all {
@@ -309,7 +313,7 @@ func mostMemory(all []bisect.Outcome) *int64 {
 	return &most
 }
 
-// deviceStates describes the clock, temperature and power of each device, and what disturbed it.
+// deviceStates describes clock (MHz), temperature (°C) and power (W) of each device, and what disturbed it.
 func deviceStates(t *Session, all []bisect.Outcome) []report.DeviceState {
 	out := []report.DeviceState{}
 	for i, name := range t.Devices.Names() {

@@ -10,7 +10,7 @@ import (
 )
 
 // gone lists the numbers asked for that successful launches of A reported and none of B did. A missing case must
-// not pass as an unchanged one.
+// not pass for an unchanged one.
 func gone(s *Session) []string {
 	sides := map[bisect.Purpose][]bisect.Outcome{}
 	for _, l := range s.Launches {
@@ -34,7 +34,7 @@ func gone(s *Session) []string {
 	return out
 }
 
-// goneWords is a sentence about numbers that B does not report, to follow the verdict, or "".
+// goneWords is a sentence about numbers that B does not report, to follow the verdict; "" if there are none.
 func goneWords(names []string) string {
 	if len(names) == 0 {
 		return ""

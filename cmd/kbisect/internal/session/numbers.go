@@ -12,7 +12,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
-// Unmeasured is an error where launches passed and none reported a metric that is compared.
+// Unmeasured is a usage error if launches passed and none reported a metric that is compared.
 func Unmeasured(s *Session) error {
 	passed, seen := NumbersSeen(s)
 	ms := s.Policy.Judge.Metrics
@@ -34,8 +34,8 @@ func Unmeasured(s *Session) error {
 		ms[0].Name, words.Count(passed, "successful launch"))
 }
 
-// MustSend is an error where launches reported none of the configured metrics, even if they reported others: what is
-// recorded as a baseline, or lets a branch pass, has to be about what was asked for.
+// MustSend is a usage error if launches reported none of the configured metrics, even if they reported others: what
+// is recorded as a baseline, or lets a branch pass, has to be about what was asked for.
 func MustSend(s *Session, all []bisect.Outcome) error {
 	if !s.Policy.Measured {
 		return nil
@@ -57,7 +57,7 @@ func MatchesNothing(s *Session, p policy.Pattern, passed int) error {
 	return exit.Usagef("%s", deadPattern(s, p, passed))
 }
 
-// NumbersSeen counts the successful launches, and those that reported each metric.
+// NumbersSeen counts the successful launches, and those of them that reported each metric, by name.
 func NumbersSeen(s *Session) (passed int, seen map[string]int) {
 	seen = map[string]int{}
 	for _, l := range s.Launches {

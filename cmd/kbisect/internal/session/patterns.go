@@ -12,7 +12,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
-// deadMetrics warns of configured patterns and cases that matched nothing although launches passed.
+// deadMetrics warns about configured patterns and cases that matched nothing although launches passed.
 func deadMetrics(s *Session) (out []string) {
 	passed, seen := NumbersSeen(s)
 	if passed == 0 {
@@ -32,7 +32,7 @@ func deadMetrics(s *Session) (out []string) {
 	return out
 }
 
-// deadPattern says why a pattern read no number, with what it could have read.
+// deadPattern says why a pattern read no number, and what it could have read.
 func deadPattern(s *Session, p policy.Pattern, passed int) string {
 	launches := words.Count(passed, "successful launch")
 	if line, value := notNumber(s, p); value != "" {
@@ -62,8 +62,8 @@ func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	return "", ""
 }
 
-// NoSuchCase is an error where launches reported a metric, but not the case that is asked for. seen counts launches by
-// metric, as [NumbersSeen] does.
+// NoSuchCase is a usage error if launches reported a metric but not the case that is asked for. seen counts
+// launches by metric, as [NumbersSeen] does.
 func NoSuchCase(s *Session, seen map[string]int) error {
 	const most = 10
 	for _, m := range s.Policy.Judge.Metrics {

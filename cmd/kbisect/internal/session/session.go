@@ -1,9 +1,17 @@
-// Package session is one run: it opens the repository, the store, the devices and the pipeline ([Begin],
-// [Session.Start]), launches candidates, stores every launch, and closes what it opened with a result
-// ([Session.Conclude]). [Compare] and [Measure] are the two runs that need nothing else; search, gate, baseline,
-// explain, doctor and hook are packages above this one.
+// Package session is one run. A [Session] opens the repository, the store, the devices and the pipeline ([Launch],
+// or [Begin] and [Session.Start]), launches candidates, stores every launch, and closes what it opened with a
+// result ([Session.Conclude]). [Compare] and [Measure] are the two runs that need nothing else; search, gate,
+// baseline, explain, doctor and hook are packages above this one.
 //
-// It reads no command line: a command hands over an [Env].
+//	Launch, Resume, Conclude   one run from its lock to its result                            session.go
+//	openPipes, newSlots        the trials that run at a time, here or as jobs of a cluster    slots.go
+//	remember, save, use        the launches of all attempts: what a resumed session sees      ledger.go
+//	recall, KeptLaunches       what the store holds of this and of earlier sessions           kept.go
+//	Lacking, NotFound          mistakes of the user that show in every launch                 lacking.go
+//	Unmeasured, NoSuchCase     metrics that were asked for and did not come                   numbers.go, patterns.go
+//
+// It must not read a command line or write to a terminal: a command hands over an [Env]. It must not decide what to
+// launch next, either.
 package session
 
 import (
@@ -41,8 +49,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched. Its policy stays
-// as it was made; what comes up on the way are warnings of the session ([Session.Warn]).
+// Session is one run: it joins repository, store, devices and pipeline, and keeps what it launched. Its policy
+// stays as it was made; what comes up on the way are warnings of the session ([Session.Warn]). It is used by one
+// goroutine; trials run in those of Slots.
 type Session struct {
 	Repo    *source.Repo
 	Store   *store.Store
@@ -55,25 +64,25 @@ type Session struct {
 
 	Devices   *Devices
 	Pipe      *pipeline.Pipeline   // the first of Pipes
-	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time
-	Cluster   *remote.Cluster      // makes the trials instead of Pipes; nil for this machine
+	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time; ClosePipes closes them
+	Cluster   *remote.Cluster      // makes the trials instead of Pipes; nil on this machine
 	Slots     *pipeline.Slots
 	Memory    *pipeline.Memory // what to launch with
 	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
-	Launches  []report.Launch  // that were asked for, in this order; at the end also those that were made in vain
+	Launches  []report.Launch  // those asked for, in this order; once the pipelines are closed, also those made in vain
 	KeptSteps int              // judgements that earlier attempts have stored
 	Range     *source.Range
 
-	OneByOne bool // nothing runs beside a trial any more
+	OneByOne bool // nothing may run beside a trial any more
 
-	Late func() bool // reports that what follows the search has used up its time; may be nil
+	Late func() bool // reports that what follows a search has used up its time; may be nil
 
-	Candidate bisect.Candidate // of commands that launch one
-	Close     func()           // gives devices, store and repository back
+	Candidate bisect.Candidate // of commands that launch only one
+	Close     func()           // releases devices, lock and store, in this order; the repository is the caller's
 
 	stored  []report.Launch   // all that were made, by earlier attempts too, until the pipelines are closed
 	used    map[patience]bool // those of Launches
-	clock   time.Duration     // see Elapsed
+	clock   time.Duration     // end of the last launch asked for; see Elapsed
 	warned  []string
 	sampler func(*Session) bisect.Sampler // see Env
 
@@ -81,9 +90,9 @@ type Session struct {
 	closeCluster func() error
 }
 
-// Launch opens the repository, has read make the policy of a session of this kind, starts the session and hands it to do.
-// The whole request is read before the store is touched, so that a typing error leaves no session behind. Without a policy
-// there is nothing to launch.
+// Launch opens the repository, has read make the policy of a session of this kind, starts the session and hands it
+// to do. The whole request is read before the store is touched, so that a typing error leaves no session behind. If
+// read returns no policy, there is nothing to launch.
 func Launch(ctx context.Context, e Env, kind string, read func(*source.Repo) (*policy.Policy, error), do func(*Session) error) error {
 	repo, err := source.Open(e.Request.Dir)
 	if err != nil {
@@ -105,7 +114,7 @@ func Launch(ctx context.Context, e Env, kind string, read func(*source.Repo) (*p
 	return do(s)
 }
 
-// Begin opens the store and makes a session of this kind.
+// Begin opens the store and makes a session of this kind. The caller closes it.
 func Begin(ctx context.Context, e Env, repo *source.Repo, p *policy.Policy, kind string) (*Session, error) {
 	record, err := NewSession(p, kind, e.Version)
 	if err != nil {
@@ -118,8 +127,8 @@ func Begin(ctx context.Context, e Env, repo *source.Repo, p *policy.Policy, kind
 	return Resume(ctx, e, repo, st, record, p)
 }
 
-// Resume makes a session of a record, which no other process may be running. It takes over the store, which closes
-// with the session, or here where there is an error.
+// Resume makes a session of a record that no other process is running. It takes over the store, which is closed
+// with the session or, if there is an error, here.
 func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, record *store.Session, p *policy.Policy) (*Session, error) {
 	// The lock keeps two processes from resuming the same session, whose launches would get the same numbers.
 	lock, err := Lock(ctx, e, st, record.ID)
@@ -142,8 +151,8 @@ func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, reco
 	return s, nil
 }
 
-// Lock takes the repository for a session. Where another run has it, it waits as long as the request allows: not at
-// all with 0, without end where that is negative.
+// Lock takes the repository for a session. If another run has it, Lock waits as long as the request allows: not at
+// all for 0, and without end for a negative time.
 func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLock, error) {
 	lock, err := st.Lock(id)
 	var busy *store.BusyError
@@ -157,7 +166,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 		defer cancel()
 		ctx = over
 	}
-	// The lock is one of the file system, which wakes nobody: it is asked for again and again.
+	// The lock is one of the file system, which does not wake those who wait for it.
 	again := time.NewTicker(200 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -188,9 +197,11 @@ func (s *Session) Start(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
+	// The session is in the store before anything is opened: whatever fails from here on leaves a record of why.
 	if err := s.open(ctx); err != nil {
 		return s.Fail(err)
 	}
+	// After the devices are open, since they name the machine.
 	if err := recall(s); err != nil {
 		return s.Fail(err)
 	}
@@ -257,10 +268,12 @@ func (s *Session) open(ctx context.Context) error {
 	if err := openCluster(ctx, s, config, filepath.Join(root, "remote")); err != nil {
 		return errors.Join(err, s.ClosePipes())
 	}
+	// Last, since what earlier attempts have learnt is taught to the pipelines and the cluster.
 	return s.remember()
 }
 
-// waited is how long the session waited for devices, or in the queue of a cluster, which the budget is not charged with.
+// waited is how long the session waited for devices or in the queue of a cluster, which is not charged to the
+// budget.
 func waited(s *Session) (sum time.Duration) {
 	if s.Devices != nil {
 		sum = s.Devices.waited
@@ -271,20 +284,20 @@ func waited(s *Session) (sum time.Duration) {
 	return sum
 }
 
-// Spent reports that the budget of the session is used up, or the time of what follows a search.
+// Spent reports that the budget of the session, or the time of what follows a search, is used up.
 func (s *Session) Spent() bool {
 	if s.Late != nil && s.Late() || s.Slots != nil && s.Slots.Spent() {
 		return true
 	}
-	// A resumed session goes on with what its attempts have left of the budget.
+	// Elapsed includes earlier attempts: a resumed session has only what they left of the budget.
 	return s.Policy.Budget > 0 && s.Elapsed() > s.Policy.Budget
 }
 
-// Elapsed is the time at which the last launch asked for ended, since the first attempt began. The ledger says it: a
-// resumed session sees at each of its decisions the time that the first one saw.
+// Elapsed is when the last launch asked for ended, since the first attempt began. It comes from the ledger and not
+// from a clock: a resumed session sees, at each of its decisions, the time that the first one saw.
 func (s *Session) Elapsed() time.Duration { return s.clock }
 
-// Fail closes a session that ended in an error, which it returns with the exit code.
+// Fail closes a session that ended in an error, and returns that with the exit code.
 func (s *Session) Fail(err error) error {
 	s.Display.End()
 	s.ClosePipes()
@@ -305,9 +318,9 @@ func (s *Session) Fail(err error) error {
 	return errors.Join(err, keep)
 }
 
-// Ended closes the pipeline after the launches of the candidates that where names ("for A or for B"). An interruption
-// and a machine problem are results; what the user can correct, or any other error, is userError, and the session is
-// stored as failed.
+// Ended closes the pipeline after the launches of the candidates that where names ("for A or for B"). Interruptions
+// and machine problems are results. What the user can correct, and any other error, is userError; the session is
+// then stored as failed.
 func (s *Session) Ended(ctx context.Context, err error, where string) (result string, userError error) {
 	s.Display.End()
 	if closeErr := s.ClosePipes(); closeErr != nil {
@@ -335,7 +348,7 @@ func (s *Session) Ended(ctx context.Context, err error, where string) (result st
 	return result, nil
 }
 
-// ExitCode is the exit code of a result of any command but a search, for which finding no difference is no success.
+// ExitCode is the exit code of a result, for any command but a search: to that, no difference is not a success.
 func ExitCode(result string) int {
 	switch result {
 	case string(bisect.OK), store.Found, string(compare.Better), string(compare.Alike), report.GatePass:
@@ -360,7 +373,8 @@ type Conclusion struct {
 	Show            func() error   // prints the result; nil: a document is shown as the command was asked to
 }
 
-// Conclude stores the result of a session and shows it.
+// Conclude stores the result of a session and then shows it. Its error carries the exit code; a report that cannot
+// be written is machine trouble, whatever the result.
 func (s *Session) Conclude(c Conclusion) error {
 	doc, isReport := c.Document.(report.Document)
 	if isReport {
@@ -393,11 +407,11 @@ func (s *Session) Conclude(c Conclusion) error {
 	return nil
 }
 
-// Warn adds warnings for the report. The display shows none of them: it has its own [progress.Display.Warn].
+// Warn adds warnings for the report. The display does not show them; it has its own [progress.Display.Warn].
 func (s *Session) Warn(texts ...string) { s.warned = append(s.warned, texts...) }
 
-// Warnings are those of the repository, the configuration, the run, its range and its pipelines, in this order, which
-// is that of the time at which they come up.
+// Warnings are those of the repository, the configuration, the run, its range and its pipelines, in the order in
+// which they come up.
 func (s *Session) Warnings() []string {
 	out := slices.Concat(s.Repo.Warnings(), s.Policy.Warnings, s.warned, deadMetrics(s))
 	if s.Range != nil {
@@ -422,8 +436,8 @@ func (s *Session) Warnings() []string {
 	return out
 }
 
-// LaunchWarnings are the warnings of the session and of its launches. Of launches of one commit that differ only in a
-// count, such as that of lines not understood, the first counts.
+// LaunchWarnings are the warnings of the session and of its launches. Of those of one commit that differ only in a
+// count, such as that of lines not understood, the first is taken.
 func (s *Session) LaunchWarnings() []string {
 	out := s.Warnings()
 	seen := map[string]bool{}
@@ -440,7 +454,7 @@ func (s *Session) LaunchWarnings() []string {
 	return out
 }
 
-// Mistake reports an error that the user can correct: it is neither a finding nor a machine problem.
+// Mistake reports an error that the user can correct: neither a finding nor a machine problem.
 func Mistake(err error) bool {
 	var command *trial.CommandError
 	var unsupported *source.UnsupportedError
@@ -449,7 +463,7 @@ func Mistake(err error) bool {
 	return errors.As(err, &command) || errors.As(err, &refused) || errors.As(err, &unsupported) || errors.As(err, &missing)
 }
 
-// hintRevision adds a hint where a revision without --good was taken for the command.
+// hintRevision adds a hint if a revision without --good was taken for the command.
 func hintRevision(s *Session, err error) error {
 	var command *trial.CommandError
 	if errors.As(err, &command) {

@@ -19,9 +19,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote"
 )
 
-// slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own; where no device
-// is used, at most as many as there are processors. Where --jobs says nothing it is one, as a program may need all devices,
-// or the next trials run ahead with care: three settle two steps of a search at a time.
+// slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own or, without
+// devices, at most one for each processor. Without --jobs it is one, as a program may need all devices, or three if
+// trials may run ahead with care: three settle two steps of a search at a time.
 func slotCount(s *Session) int {
 	const careful = 3
 	deviceless := policy.Deviceless(s.Policy) || s.Devices.None
@@ -40,8 +40,8 @@ func slotCount(s *Session) int {
 	return 1
 }
 
-// openPipes makes a pipeline for each slot, with a folder, a mark and, where there are several, a device of its own.
-// All share what is built ahead.
+// openPipes makes a pipeline for each slot, with a folder, a mark for its processes and, if there are several, a
+// device of its own. All share what is built ahead, which the first one closes.
 func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	n := slotCount(s)
 	for i := range n {
@@ -63,8 +63,8 @@ func (s *Session) openPipes(ctx context.Context, config pipeline.Config) error {
 	return nil
 }
 
-// ClosePipes stops what still runs and removes the folders of all slots. It closes all of them, and returns the first
-// error.
+// ClosePipes stops what still runs and removes the folders of all slots. It closes all of them, last first, and
+// returns the first error.
 func (s *Session) ClosePipes() (first error) {
 	if s.Slots != nil {
 		first = s.Slots.Stop()
@@ -83,10 +83,10 @@ func (s *Session) ClosePipes() (first error) {
 	return first
 }
 
-// newSlots runs the trials of a session; past is what its earlier attempts took.
+// newSlots runs the trials of a session; past is the time of its earlier attempts.
 func newSlots(s *Session, past time.Duration) *pipeline.Slots {
-	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the order of
-	// the launches of all attempts follows from it.
+	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the
+	// order of the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
 	slots := &pipeline.Slots{Alone: s.Alone, Wait: s.Watch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
 		_, err := s.Ledger.Keep(r, o)
@@ -121,8 +121,8 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	return slots
 }
 
-// teaching lets the slots take over what launches of the good end have shown in others, each before it begins again: limits
-// that are multiples of the good end follow from these.
+// teaching tells each slot what launches of the good end have shown in the others, before it begins its next trial:
+// limits that are multiples of the good end follow from these. Slots calls made and begin from one goroutine.
 type teaching struct {
 	pipes   []*pipeline.Pipeline
 	lessons []lesson
@@ -151,7 +151,7 @@ func (t *teaching) begin(slot int) {
 	t.upTo[slot] = len(t.lessons)
 }
 
-// Redo makes every build from now on a clean one: kept builds have turned out to be wrong.
+// Redo makes every build from now on a clean one, because kept builds have turned out to be wrong.
 func (s *Session) Redo() {
 	if err := s.Slots.Stop(); err != nil {
 		s.Display.Warn(err.Error())
@@ -164,8 +164,8 @@ func (s *Session) Redo() {
 	}
 }
 
-// Several is how many launches can be made at a time whose times count, and the names of the devices that are told apart for that: those
-// that trials are spread over. A job has its reference beside it, on whatever device.
+// Several is how many launches can be made at a time whose times count, and the UUIDs of the devices that trials are
+// spread over. For jobs there are no devices to tell apart, as each has its reference beside it.
 func Several(s *Session) (atOnce int, devices []string) {
 	switch {
 	case s.Cluster != nil:
@@ -179,9 +179,9 @@ func Several(s *Session) (atOnce int, devices []string) {
 	return 1, nil
 }
 
-// Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it is to prove
-// a time-out while all slots share the processors. Where nobody has said that trials share nothing, an answer rests on the
-// culprit and each of its parents, launched alone once.
+// Alone reports that nothing may run beside a trial: its times matter, or limits follow from them, or it has to
+// prove a time-out while all slots share the processors. If nobody has said that trials share nothing, an answer
+// rests on the culprit and each of its parents launched alone once.
 func (s *Session) Alone(r bisect.Request) bool {
 	atOnce, devices := Several(s)
 	if len(devices) > 0 && r.On > 0 || s.Cluster != nil && r.Timing && r.Nth > 0 { // each launch has a device to itself
@@ -202,7 +202,7 @@ func (s *Session) Alone(r bisect.Request) bool {
 	return r.Timing && atOnce < 2 || ok && fail.Class == bisect.Timeout && r.Hurry == "" && len(s.Devices.Watches) == 0 && s.Cluster == nil
 }
 
-// Disagree reports a commit of which launches beside others ended differently from those alone: the commands share
+// Disagree reports a commit whose launches beside others ended differently from those alone: the commands share
 // something.
 func Disagree(s *Session) bool {
 	type seen struct {
@@ -222,7 +222,7 @@ func Disagree(s *Session) bool {
 	return false
 }
 
-// Separate forgets the launches that ran beside others, and lets each run alone from now on.
+// Separate forgets the launches that ran beside others, and makes every launch run alone from now on.
 func Separate(s *Session) error {
 	beside := func(o bisect.Outcome) bool { return o.Beside }
 	s.OneByOne = true
@@ -235,8 +235,8 @@ func Separate(s *Session) error {
 	return err
 }
 
-// Examples are a launch of an end that passed and one that failed; ok is false where either is missing, and where
-// the failure is a build that takes too long.
+// Examples are a launch of an end that passed and one that failed. ok is false if either is missing, and if the
+// failure is a build that takes too long.
 func Examples(launches []report.Launch) (pass, fail bisect.Outcome, ok bool) {
 	for _, l := range launches {
 		end := l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad || l.Purpose == bisect.FindGood
@@ -263,8 +263,8 @@ func deviceless() bool {
 	return true
 }
 
-// openCluster opens the executor of the policy, if it has one. The pipelines of this machine then launch nothing; they keep
-// what launches have shown of others.
+// openCluster opens the executor of the policy, if it has one. The pipelines of this machine then launch nothing,
+// but keep what launches elsewhere have shown.
 func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder string) (err error) {
 	p := s.Policy
 	if !p.Executor.Away() {
