@@ -255,10 +255,10 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	return pick, open
 }
 
-// repeats reports that two launches of one end differ by so little, beside the step, as they do on a machine that nothing
-// disturbs: then three launches are enough.
+// repeats reports that two launches of one end differ by so little, beside a step that no modes of a machine make, as they
+// do where nothing disturbs them: then three launches are enough.
 func repeats(step float64, levels [2][]float64) bool {
-	return slices.ContainsFunc(levels[:], func(side []float64) bool {
+	return step > beyondModes && slices.ContainsFunc(levels[:], func(side []float64) bool {
 		return len(side) > 1 && slices.Max(side)-slices.Min(side) < step/repeated
 	})
 }
@@ -327,7 +327,8 @@ const (
 	// repeated is how many times the difference of two launches of one end the step must be for three launches to be
 	// enough. Where a neighbour slows launches by 65 % at times and they scatter by 2 %, any three would do with 107
 	// launches a search instead of 76, and these with 81 (the cell "loaded, 65 %, period of 4 s" of bench-judge).
-	repeated = 64
+	repeated    = 64
+	beyondModes = 0.2 // a logarithm; modes that were measured are 4 to 13 % apart
 )
 
 // partSettled is settled for a part of the range, where one metric is left and its noise is known.
