@@ -166,24 +166,18 @@ func TestTicks(t *testing.T) {
 func pictures() map[string]Picture {
 	phases := Launches{All: samples.Slow().Launches[:4], Limits: samples.Slow().Limits, At: func(bisect.Candidate) int { return 0 }, Name: func(c bisect.Candidate) string { return c.Brief() }, State: func(bisect.Candidate) State { return Good }, Called: func(p bisect.Purpose) string { return string(p) }}
 	devices := phases.Devices([]string{"NVIDIA H200 GPU-1 (driver 570)"})
-	used, _ := phases.Phases().Used()
 	r := slow()
 	r.Ledger.Launches = r.Ledger.Launches[:3]
 	values := Series{Name: "time", Unit: "µs", Commits: []Measured{{Commit: "aaaa", Y: 40, Low: 39, High: 41, N: 5}, {Commit: "bbbb", Y: math.NaN(), Low: math.NaN(), High: math.NaN(), Failed: true, Words: "2 crash"}, {Commit: "cccc", Subject: samples.Hostile, Y: 44, Low: 43, High: 45, N: 5, Change: "+10.0 %"}}}
 	return map[string]Picture{
 		"forest":   Forest([]Changed{{Group: "Worse", Name: samples.HostileCase, State: Bad, Ratio: 1.09, Low: 1.05, High: 1.13, Value: "+9 %"}, {Group: "Better", Name: "n2", State: Better, Ratio: 0.9, Low: 0.85, High: 0.95}, {Group: "No change that matters", Name: "n3", State: Good, Ratio: 1, Low: math.NaN(), High: math.NaN()}}, 0.03, "band"),
 		"bars":     phases.Phases().Bars(),
-		"limits":   used,
 		"timeline": phases.Timeline(devices),
 		"search":   r.Plane(r.Metrics()[0], true),
 		"proof":    r.Proof(r.Metrics()[0], []Role{{"good end", samples.CommitID(0)}, {"bad end", samples.CommitID(64)}}),
 		"history":  values.Plane([]report.Step{{At: 2, Change: 1.1}}),
 		"belief":   Belief{Length: 8, Heads: []Line{{At: 5, Text: "★ cccc"}}, Steps: []Believed{{Words: samples.Hostile, Look: Dot{X: 4, State: Good}, Runs: []Mass{{1, 4, 0.1}, {5, 8, 0.9}}}, {Look: Dot{X: 5, State: Bad}, Runs: []Mass{{5, 5, 0.9999}}}}},
 		"matrix":   Matrix{Columns: []string{"compile", samples.HostileCase}, Rows: []MatrixRow{{State: Bad, Name: "fail timeout", Title: samples.Hostile, Cells: []string{"max", ""}}, {State: Good, Name: "pass", Cells: []string{"", "on"}}}},
-		"pairs": func() Rows {
-			p, _ := Pairs(report.Table{Columns: []string{"about", "figure", "parent", "culprit", "change"}, Rows: [][]string{{"gemm", "registers", "96", "128", "+33 %"}, {"gemm", "limited by", "warps", "registers", "changed"}}, Values: [][2]report.Number{{96, 128}, {report.Unknown(), report.Unknown()}}, Changed: []int{0}})
-			return p
-		}(),
 	}
 }
 
@@ -250,7 +244,7 @@ func TestTracks(t *testing.T) {
 					t.Fatalf("%g to %g, then %g", x[i-1].from, x[i-1].to, x[i].from)
 				}
 			}
-			drawn += len(x.bars(true, 0))
+			drawn += len(x.bars(0))
 		}
 		if drawn != n {
 			t.Fatalf("%d of %d are drawn", drawn, n)

@@ -155,39 +155,6 @@ func (c Phases) Bars() Rows {
 	return out
 }
 
-// Used shows the longest time of each phase as a share of its limit; ok is false where nothing is limited.
-func (c Phases) Used() (out Rows, ok bool) {
-	out = Rows{Lines: []Line{{At: 1, Text: "limit"}}, Axis: Axis{Max: 1.05, Name: "share of the limit", Form: Shares}}
-	var dots [][]Dot
-	add := func(name string, limit float64, used func(Timed) float64) {
-		if limit <= 0 {
-			return
-		}
-		row := Row{Name: name, Value: "limit " + words.Limit(limit)}
-		for _, x := range nearest(c.Candidates) {
-			if s := used(x); s > 0 {
-				out.Axis.Max = max(out.Axis.Max, s/limit*1.03)
-				row.Dots = append(row.Dots, Dot{X: s / limit, State: x.State, Key: x.key, Title: fmt.Sprintf("%s\n%s, %s of the limit", x.Name, words.Seconds(s), words.Percent(s/limit))})
-			}
-		}
-		out.Rows, dots = append(out.Rows, row), append(dots, row.Dots)
-	}
-	// The whole run has a limit of its own, which does not include the build.
-	for i, name := range c.Names {
-		add(name, c.Limits[i], func(x Timed) float64 { return x.Worst[i] })
-	}
-	add("whole run", c.Whole, func(x Timed) (sum float64) {
-		for i, s := range x.Worst {
-			if c.Names[i] != "build" {
-				sum += s
-			}
-		}
-		return sum
-	})
-	out.Keys = keys(dots...)
-	return out, len(out.Rows) > 0
-}
-
 // Sample is one reading of a device, before or after a launch. Launch counts from 1, as the tables do; temperature is
 // in °C, power in watts. A reading of 0 is one that the device did not give.
 type Sample struct {
@@ -239,28 +206,20 @@ func (l Launches) Devices(known []string) (out []Device) {
 
 // Sizes of the timeline, chosen so that a page stays below 200 kB and no bar is too thin to be seen.
 const (
-	mostPhased = 120        // launches; beyond, phases are not told apart
-	mostPoints = 150        // readings of a trace
-	closest    = 1.0 / 250  // share of the whole time; launches closer together become one bar
-	shortest   = 1.0 / 2000 // share of the whole time; phases shorter than that are not drawn
+	mostPoints = 150       // readings of a trace
+	closest    = 1.0 / 250 // share of the whole time; launches closer together become one bar
 )
 
 // Timeline is every launch in time: a lane for each device and purpose, more where launches overlap, one for builds,
 // and below them what the devices went through. Launches taken over from elsewhere (From, Shared) took no time here.
 func (l Launches) Timeline(devices []Device) Rows {
-	phases := l.Phases()
 	out := Rows{Lanes: true}
-	phased := len(l.All) <= mostPhased
-	if phased {
-		out.Keys = phases.legend()
-	}
 	var order []string
 	lanes := map[string][]track{}
 	end := 0.0
 	for _, x := range l.All {
 		end = max(end, x.Outcome.At+x.Outcome.Wall)
 	}
-	least := end * shortest
 	var states []Dot
 	for i, x := range l.All {
 		o := x.Outcome
@@ -274,19 +233,6 @@ func (l Launches) Timeline(devices []Device) Rows {
 		states = append(states, Dot{State: state})
 		lane := l.lane(x, devices)
 		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}
-		// Phases lie end to end from the start of the launch; the one that a limit cut off ends with it.
-		at := o.At
-		for _, t := range o.Phases {
-			from, to := at, at+t.Seconds
-			if t.Name == "build" { // before the launch
-				continue
-			}
-			at = to
-			if to-from < least { // too short to be seen; the table has its time
-				continue
-			}
-			b.parts = append(b.parts, Bar{From: from, To: min(to, b.to), Class: colour(slices.Index(phases.Names, words.Printable(t.Name))), Key: b.key, Title: fmt.Sprintf("launch %d, %s: %s", i+1, t.Name, words.Seconds(t.Seconds))})
-		}
 		if lanes[lane] == nil {
 			order = append(order, lane)
 		}
@@ -297,13 +243,13 @@ func (l Launches) Timeline(devices []Device) Rows {
 			if lanes[builds] == nil {
 				order = append(order, builds)
 			}
-			lanes[builds] = put(lanes[builds], bars{n: i + 1, from: max(0, o.At-o.Build), to: o.At, title: fmt.Sprintf("build for launch %d: %s\n%s", i+1, words.Seconds(o.Build), l.Name(x.Candidate)), key: b.key, parts: nil})
+			lanes[builds] = put(lanes[builds], bars{n: i + 1, from: max(0, o.At-o.Build), to: o.At, title: fmt.Sprintf("build for launch %d: %s\n%s", i+1, words.Seconds(o.Build), l.Name(x.Candidate)), key: b.key})
 		}
 	}
 	out.Axis = scale("seconds since the job began", true, 0, end)
 	for _, name := range order {
 		for i, t := range lanes[name] {
-			row := Row{Name: name, Bars: t.bars(phased, end*closest)}
+			row := Row{Name: name, Bars: t.bars(end * closest)}
 			if i > 0 {
 				row.Name = ""
 			}
@@ -342,7 +288,6 @@ type bars struct {
 	n        int
 	from, to float64
 	state    State
-	parts    []Bar
 	title    string
 	key      string
 }
@@ -362,23 +307,14 @@ func put(all []track, b bars) []track {
 	return append(all, track{b})
 }
 
-// bars draws a track. Where phases are shown, a bar below them shows how the launch ended; where they are not,
-// neighbours of one state closer together than `close` (seconds) become one bar.
-func (t track) bars(phased bool, close float64) (out []Bar) {
+// bars draws a track. Neighbours of one state closer together than `close` (seconds) become one bar.
+func (t track) bars(close float64) (out []Bar) {
 	for _, b := range t {
 		class := "f-" + string(b.state)
 		if b.state == "" {
 			class = "f-build"
 		}
-		if phased && len(b.parts) > 0 {
-			for _, p := range b.parts {
-				p.High = true
-				out = append(out, p)
-			}
-			out = append(out, Bar{From: b.from, To: b.to, Class: class, Key: b.key, Title: b.title, Low: true})
-			continue
-		}
-		if n := len(out); !phased && n > 0 && out[n-1].Class == class && b.to-out[n-1].From < close {
+		if n := len(out); n > 0 && out[n-1].Class == class && b.to-out[n-1].From < close {
 			out[n-1].To, out[n-1].Title = b.to, "several launches, too close together to be told apart"
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
@@ -34,9 +33,6 @@ func Forest(all []Changed, band float64, name string) Rows {
 	if band > 0 {
 		out.Band = &[2]float64{1 / (1 + band), 1 + band}
 		values = append(values, out.Band[0], out.Band[1])
-	}
-	if len(all) > 12 {
-		out.Search = "Find a metric"
 	}
 	for _, x := range all[:min(len(all), mostChanges)] {
 		row := Row{Group: x.Group, Name: x.Name, State: x.State, Value: x.Value}
@@ -221,28 +217,4 @@ func (s Series) Plane(steps []report.Step) Plane {
 		p.Heads = append(p.Heads, Line{At: float64(x.At), Text: change(math.Round(x.Change*1000)/1000) + " " + c.Commit[:min(7, len(c.Commit))]})
 	}
 	return p
-}
-
-// Pairs draws the figures of two sides, each pair against the larger one. Rows without both figures are left out; ok
-// is false where none is left. The table has the columns of [report.Explanation.Table].
-func Pairs(t report.Table) (out Rows, ok bool) {
-	out = Rows{Axis: Axis{Max: 1.02, Form: unlabelled}}
-	for i, v := range t.Values {
-		a, b := float64(v[0]), float64(v[1])
-		if i >= len(t.Rows) || len(t.Rows[i]) < 5 || !finite(a, b) || a < 0 || b < 0 || max(a, b) == 0 {
-			continue
-		}
-		cells := t.Rows[i]
-		row := Row{Group: cells[0], Name: cells[1], Value: strings.TrimSpace(strings.TrimSuffix(fmt.Sprintf("%s → %s, %s", cells[2], cells[3], cells[4]), ", "))}
-		class := "f-9"
-		if slices.Contains(t.Changed, i) {
-			class = "f-1"
-		}
-		row.Bars = []Bar{{To: a / max(a, b), Class: "f-0", High: true}, {To: b / max(a, b), Class: class, Low: true}}
-		out.Rows = append(out.Rows, row)
-	}
-	if len(t.Columns) > 3 {
-		out.Keys = []Key{{"", "f-0", t.Columns[2]}, {"", "f-1", t.Columns[3] + ", moved by more than noise"}, {"", "f-9", t.Columns[3]}}
-	}
-	return out, len(out.Rows) > 0
 }

@@ -3,19 +3,17 @@ package chart
 import (
 	"fmt"
 	"math"
-	"strings"
 )
 
 // Rows is a picture of rows that share one scale: bars, intervals, dots, lanes in time. All values in it are on Axis,
 // except those of a Trace.
 type Rows struct {
-	Axis   Axis
-	Rows   []Row
-	Keys   []Key
-	Lines  []Line      // across all rows
-	Band   *[2]float64 // values between which nothing matters
-	Search string      // what a search box for the names is called; "" for none
-	Lanes  bool        // rows are narrow lanes with short names
+	Axis  Axis
+	Rows  []Row
+	Keys  []Key
+	Lines []Line      // across all rows
+	Band  *[2]float64 // values between which nothing matters
+	Lanes bool        // rows are narrow lanes with short names
 }
 
 // Row is one of the rows; whatever of Bars, Dots, Span and Trace is set is drawn.
@@ -33,14 +31,12 @@ type Row struct {
 	Scale *Axis // of Trace
 }
 
-// Bar is a bar between two values of the axis. Low and High are for pairs of bars in one row; neither fills the row.
+// Bar is a bar between two values of the axis.
 type Bar struct {
 	From, To float64
 	Class    string // f-0 to f-9 or f-STATE
 	Key      string
 	Title    string
-	Low      bool // drawn in the lower half, for pairs of bars
-	High     bool // in the upper half
 }
 
 // Dot is a point. X is a value of the axis in a row and a place in a plane; Y counts only in a plane and in a trace. A
@@ -73,12 +69,9 @@ func finite(values ...float64) bool {
 
 // draw lays rows out in a grid of three columns, name, picture and value, which the style sheet folds into two on a
 // phone; "r", "n" and "v" are the classes of a row and its cells. Grid, band and lines are drawn once, in a hidden
-// head row, and used by every row. The search box stays hidden until the script of the page serves it.
+// head row, and used by every row.
 func (r Rows) draw(c *canvas) {
 	c.legend(r.Keys)
-	if r.Search != "" {
-		c.f(`<label class="find" hidden>%s <input type="search"></label>`, text(r.Search))
-	}
 	class := "rows"
 	if r.Lanes {
 		class += " lanes"
@@ -130,11 +123,7 @@ func (r Rows) row(c *canvas, x Row) {
 	if r.Lanes && x.Trace == nil {
 		height = 18
 	}
-	name := ""
-	if r.Search != "" {
-		name = ` data-n="` + text(strings.ToLower(x.Name)) + `"`
-	}
-	c.f(`<div class="r"%s%s><span class="n">`, keyed(x.Key), name)
+	c.f(`<div class="r"%s><span class="n">`, keyed(x.Key))
 	if x.State != "" {
 		c.f(`<svg width="14" height="14" aria-hidden="true">`)
 		c.mark("50%", 7, x.State, "", "")
@@ -145,12 +134,6 @@ func (r Rows) row(c *canvas, x Row) {
 		y, h := 4.0, height-8
 		if r.Lanes {
 			y, h = 2, height-4
-		}
-		switch {
-		case b.High:
-			y, h = 3, height/2-4
-		case b.Low:
-			y, h = height/2+1, height/2-4
 		}
 		from, to := r.Axis.at(b.From), r.Axis.at(b.To)
 		c.bar(from, max(to, from+0.001), y, h, b.Class, b.Key, b.Title)

@@ -35,15 +35,6 @@ func along(r chart.Range, metrics []chart.Metric) (out []Chart) {
 	return out
 }
 
-// paired are the figures of two sides as pairs of bars, where there are figures.
-func paired(t report.Table) []Chart {
-	picture, ok := chart.Pairs(t)
-	if !ok {
-		return nil
-	}
-	return []Chart{{Label: "Figures of both sides, each pair against its larger one", Picture: picture}}
-}
-
 // proof sets the launches of the culprits and of their parents side by side, with those of the ends.
 func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 	s := Section{ID: "proof", Title: "Proof"}

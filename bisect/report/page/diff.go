@@ -23,7 +23,6 @@ type DiffLine struct {
 	Old, New int    // line numbers; 0: none
 	Text     string
 	Role     sets.Role // where hunks were searched
-	From, To int       // the bytes of Text that differ from the line on the other side; none where To is 0
 }
 
 // guiltyFirst puts files with guilty lines first, then those with lines that are only required to build.
@@ -136,50 +135,7 @@ func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 		out = append(out, l)
 	}
 	replaced(out)
-	for i := 0; i < len(out); i++ {
-		k := i
-		for k < len(out) && out[k].Kind == "del" {
-			k++
-		}
-		for n := 0; n < k-i && k+n < len(out) && out[k+n].Kind == "add"; n++ {
-			moved(&out[i+n], &out[k+n])
-		}
-		i = max(i, k-1)
-	}
 	return out
-}
-
-// moved marks what two lines, one in the place of the other, do not share at their beginnings and ends. Lines that
-// share little are not marked: they are different as a whole.
-func moved(a, b *DiffLine) {
-	old, new := a.Text[min(1, len(a.Text)):], b.Text[min(1, len(b.Text)):]
-	word := func(s string, i int) bool { // within a word, or a character of several bytes
-		return i > 0 && i < len(s) && (part(s[i-1]) && part(s[i]) || s[i] >= 0x80 && s[i] < 0xc0)
-	}
-	begin := 0
-	for begin < len(old) && begin < len(new) && old[begin] == new[begin] {
-		begin++
-	}
-	for begin > 0 && (word(old, begin) || word(new, begin)) {
-		begin--
-	}
-	end := 0
-	for end < len(old)-begin && end < len(new)-begin && old[len(old)-1-end] == new[len(new)-1-end] {
-		end++
-	}
-	for end > 0 && (word(old, len(old)-end) || word(new, len(new)-end)) {
-		end--
-	}
-	if shared := begin + end; shared == 0 || 3*shared < min(len(old), len(new)) {
-		return
-	}
-	a.From, a.To = 1+begin, 1+len(old)-end
-	b.From, b.To = 1+begin, 1+len(new)-end
-}
-
-// part reports whether a byte is part of a word.
-func part(c byte) bool {
-	return c == '_' || c >= 0x80 || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
 // replaced marks the removed lines right before marked new ones as what these replaced.

@@ -119,15 +119,12 @@ func (v view) phases() Section {
 	if len(c.Names) == 0 {
 		return s
 	}
-	s.Words = "Where the time of a candidate goes: medians over its launches. The second picture shows the longest time of each phase against the limit of that phase."
+	s.Words = "Where the time of a candidate goes: medians over its launches."
 	s.Tables = []Table{phaseTable(c)}
 	if n := len(c.Candidates); n > chart.MostCandidates {
-		s.Words += fmt.Sprintf(" The pictures hold the %d candidates nearest to the answer, of %d.", chart.MostCandidates, n)
+		s.Words += fmt.Sprintf(" The picture holds the %d candidates nearest to the answer, of %d.", chart.MostCandidates, n)
 	}
 	s.Charts = []Chart{{Label: "Seconds by phase for each candidate", Picture: c.Bars()}}
-	if used, ok := c.Used(); ok {
-		s.Charts = append(s.Charts, Chart{Label: "Longest time of each phase as a share of its limit", Picture: used})
-	}
 	return s
 }
 

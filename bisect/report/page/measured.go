@@ -113,7 +113,6 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, Headline: headline, Totals: totals(d.Totals, what), Next: report.Next(d, l)}, f)
 	x := d.Table("A against B", "A", "B")
-	pairs := paired(x)
 	builds := Section{ID: "builds", Title: "Builds that failed", Brief: true}
 	for _, b := range d.Builds {
 		why := ""
@@ -127,7 +126,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, r)
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Brief: true, Charts: pairs, List: x.Notes[1:], Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, First: x.Changed, Fold: len(pairs) > 0}}},
+		{ID: "explain", Title: "Why they differ", Brief: true, List: x.Notes[1:], Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, First: x.Changed}}},
 		builds, notes(d.Warnings), launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, ""), v.table(nil),
 	}
 	return p

@@ -62,7 +62,6 @@ type Table struct {
 	Right   []int   // columns of numbers
 	States  []State // of the rows
 	Detail  bool    // the values of a picture, or a list of everything: not in text, folded elsewhere
-	Fold    bool    // folded where a picture above it shows most of it
 	Most    int     // rows that text shows; 0 is all
 	First   []int   // rows that are shown before others where there are more than Most
 	Few     []int   // columns that matter most, in their order, where there is little room

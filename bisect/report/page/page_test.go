@@ -204,22 +204,12 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// Of few flags each has a column, of many or of hunks a test names its set.
-func TestSetMatrix(t *testing.T) {
+// Each test names its set, and says how it was answered.
+func TestTestTable(t *testing.T) {
 	tests := section(t, flagsPage(t), "sets").Tables
 	m := tests[len(tests)-1]
-	if want := []string{"purpose", "result", "how", "time", "compile", "fp8", "graph"}; !slices.Equal(m.Columns, want) {
-		t.Fatalf("columns %q, want %q", m.Columns, want)
-	}
-	if want := []string{"search", "fail timeout", "run", "2.50 s", "max", "base", "on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {
+	if want := []string{"search", "fail timeout", "run", "2.50 s", "compile=max graph=on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {
 		t.Errorf("row %q (%s), want %q", m.Rows[4], m.States[4], want)
-	}
-	d := &report.Search{Axis: report.AxisFlags, Tests: []report.SetTest{{Assignment: report.Assignment{Assign: map[string]string{}}, Answer: sets.Unjudged}}}
-	for i := range 13 {
-		d.Tests[0].Assign[fmt.Sprintf("f%02d", i)] = "1"
-	}
-	if m := setMatrix(d); len(m.Columns) != 5 || !strings.HasPrefix(m.Rows[0][4], "f00=1 f01=1") || m.States[0] != Skipped {
-		t.Errorf("%q: %q", m.Columns, m.Rows)
 	}
 }
 

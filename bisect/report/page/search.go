@@ -213,9 +213,7 @@ func shareOf(c report.Culprit) *report.Share {
 func why(d *report.Search) Section {
 	s := Section{ID: "explain", Title: "Why it differs"}
 	if x := d.Explain; x != nil {
-		s.Tables = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, Most: 14, First: x.Changed}}
-		s.Charts = paired(*x)
-		s.Tables[0].Fold, s.List = len(s.Charts) > 0, x.Notes
+		s.Tables, s.List = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, Most: 14, First: x.Changed}}, x.Notes
 	}
 	return s
 }

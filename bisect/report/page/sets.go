@@ -81,44 +81,23 @@ func setsSection(d *report.Search) Section {
 	for _, x := range d.NotExcluded {
 		open.Rows = append(open.Rows, []string{x.Name()})
 	}
-	s.Tables = []Table{slow, open, setMatrix(d)}
+	s.Tables = []Table{slow, open, testTable(d)}
 	if m, ok := chart.Sets(d); ok {
 		s.Charts = []Chart{{Label: "Settings that were tested: the flags that differ from the base, and the result", Picture: m}}
 	}
 	return s
 }
 
-// setMatrix is a row for each test, with a column for each flag where these are few.
-func setMatrix(d *report.Search) Table {
-	const most = 12
-	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time"}, Right: []int{3}, Detail: true}
-	seen := map[string]bool{}
-	for _, x := range d.Tests {
-		for flag := range x.Assign {
-			seen[flag] = true
-		}
-	}
-	flags := slices.Sorted(maps.Keys(seen))
-	columns := d.Axis == report.AxisFlags && len(flags) <= most
-	if columns {
-		t.Columns = append(t.Columns, flags...)
-	} else {
-		t.Columns = append(t.Columns, "set")
-	}
+// testTable is a row for each test, in the order in which they were made.
+func testTable(d *report.Search) Table {
+	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time", "set"}, Right: []int{3}, Detail: true}
 	for _, x := range d.Tests {
 		how, took := "run", words.Seconds(x.Seconds)
 		if x.Inferred {
 			how, took = "inferred", ""
 		}
-		row := []string{string(x.Purpose), strings.TrimSpace(string(x.Answer) + " " + endsAs(x.Class, x.Phase)), how, took}
-		if !columns {
-			row = append(row, x.Name())
-		} else {
-			for _, flag := range flags {
-				row = append(row, cmp.Or(x.Assign[flag], "base"))
-			}
-		}
-		t.Rows, t.States = append(t.Rows, row), append(t.States, answerState(x.Answer))
+		t.Rows = append(t.Rows, []string{string(x.Purpose), strings.TrimSpace(string(x.Answer) + " " + endsAs(x.Class, x.Phase)), how, took, x.Name()})
+		t.States = append(t.States, answerState(x.Answer))
 	}
 	return t
 }

@@ -48,11 +48,11 @@ func HTML(w io.Writer, p page.Page) error {
 			return slices.DeleteFunc(slices.Clone(all), func(c page.Chart) bool { return c.More != more })
 		},
 		"tables": func(all []page.Table, folded bool) []page.Table {
-			return slices.DeleteFunc(slices.Clone(all), func(t page.Table) bool { return (t.Detail || t.Fold) != folded })
+			return slices.DeleteFunc(slices.Clone(all), func(t page.Table) bool { return t.Detail != folded })
 		},
 		"subject": func(r page.Row) bool { return r.Name == "commit" || r.Name == "culprit" },
 		"again":   func(all []page.Row, i int) bool { return named(all, i) == "" },
-		"strip":   strip, "code": code, "heading": heading, "units": units, "fields": strings.Fields, "breaks": breaks,
+		"strip":   strip, "heading": heading, "units": units, "fields": strings.Fields, "breaks": breaks,
 		"details": func(all []page.Card) bool {
 			return slices.ContainsFunc(all, func(c page.Card) bool {
 				return slices.ContainsFunc(c.Rows, func(r page.Row) bool { return r.More })
@@ -85,52 +85,6 @@ func strip(s page.Strip) template.HTML {
 	}
 	p.Strip.Shade = chart.Runs(s.Suspects)
 	return template.HTML(chart.SVG("c0", fmt.Sprintf("The range from %s to %s: every commit", s.From, s.To), p))
-}
-
-// lexeme matches the parts of a line of code that a reader tells apart, a group for each: comments, texts, numbers,
-// and the keywords of C++, CUDA, Python and Go together. A line is read without those around it, so that a comment or
-// text of several lines is not recognised.
-var lexeme = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$)|#(?:\s.*|$))|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\b(0[xX][0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?[fFuUlL]*)\b|\b(?:(__\w+__|and|as|auto|bool|break|case|char|class|const|constexpr|continue|def|default|del|do|double|elif|else|enum|extern|False|float|float2|float4|for|from|func|go|half|if|import|in|inline|int|is|lambda|long|namespace|new|None|not|nullptr|or|package|pass|return|short|sizeof|static|struct|switch|template|this|True|try|type|typedef|typename|uint32_t|unsigned|using|var|void|while|with|yield))\b`)
-})
-
-// mostCode is how long a line may be, in bytes, for its syntax to be shown.
-const mostCode = 400
-
-// code is a line of a diff with its syntax, in which the words that differ from the line it replaced, or that replaces
-// it, are marked. The first byte of the text is the mark of the diff. It gives each byte a class and then joins bytes
-// of one class into a span, so that syntax and mark may overlap.
-func code(l page.DiffLine) template.HTML {
-	body := l.Text
-	// A long line is hardly read, and its spans would make it many times longer.
-	if l.Kind != "add" && l.Kind != "del" && l.Kind != "same" || len(body) > mostCode || body == "" {
-		return template.HTML(html.EscapeString(body))
-	}
-	class := make([]string, len(body))
-	for _, m := range lexeme().FindAllStringSubmatchIndex(body[1:], -1) {
-		for group, name := range []string{"com", "str", "num", "key"} {
-			for i := m[2+2*group]; i >= 0 && i < m[3+2*group]; i++ {
-				class[1+i] = name
-			}
-		}
-	}
-	for i := l.From; i < l.To && i < len(body); i++ {
-		class[i] = strings.TrimSpace(class[i] + " mv")
-	}
-	var out strings.Builder
-	for i := 0; i < len(body); {
-		k := i
-		for k < len(body) && class[k] == class[i] {
-			k++
-		}
-		if text := html.EscapeString(body[i:k]); class[i] == "" {
-			out.WriteString(text)
-		} else {
-			fmt.Fprintf(&out, `<span class="%s">%s</span>`, class[i], text)
-		}
-		i = k
-	}
-	return template.HTML(out.String())
 }
 
 // measured matches a number with what it counts, between which no line should break.

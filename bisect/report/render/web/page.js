@@ -60,16 +60,6 @@
     go();
   }
 
-  // The search box of a picture with many rows.
-  for (const label of all(".find")) {
-    const input = label.querySelector("input"), rows = all(".r[data-n]", label.parentElement);
-    label.hidden = false;
-    input.addEventListener("input", () => {
-      const words = input.value.toLowerCase().split(/\s+/);
-      for (const r of rows) r.hidden = !words.every(w => r.dataset.n.includes(w));
-    });
-  }
-
   const button = document.getElementById("theme"), themes = ["auto", "light", "dark"];
   const kept = () => { try { return localStorage.getItem("kbisect-theme"); } catch { return null; } };
   const set = theme => {
