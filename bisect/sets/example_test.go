@@ -3,31 +3,18 @@ package sets_test
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// miscompiles stands for building a program with some options, and running it.
-func miscompiles(_ context.Context, options []string) (bool, error) {
-	return slices.Contains(options, "-ffast-math") && slices.Contains(options, "-flto"), nil
-}
+// test is an oracle of one function, which says whether a set fails.
+type test func(on sets.Set) bool
 
-var options = []string{"-O3", "-ffast-math", "-funroll-loops", "-flto", "-march=native", "-fno-plt"}
-
-// Which options together break the program?
-func ExampleMinimal() {
-	guilty, err := sets.Minimal(context.Background(), options, miscompiles)
-	fmt.Println(guilty, err)
-	// Output: [-ffast-math -flto] <nil>
-}
-
-// And how many of them can stay?
-func ExampleKept() {
-	kept, err := sets.Kept(context.Background(), options, miscompiles)
-	fmt.Println(strings.Join(kept, " "), err)
-	// Output: -O3 -funroll-loops -flto -march=native -fno-plt <nil>
+func (fails test) Test(_ context.Context, r sets.Request) (sets.Result, error) {
+	if fails(r.Set) {
+		return sets.Result{Answer: sets.Fail}, nil
+	}
+	return sets.Result{Answer: sets.Pass}, nil
 }
 
 // Atoms may require each other, and weigh more or less. With the goal All the search names every minimal
@@ -46,8 +33,8 @@ func ExampleSearch() {
 	search := sets.Search{
 		Space: space,
 		Goal:  sets.All,
-		Oracle: sets.Func(func(_ context.Context, on sets.Set) (bool, error) {
-			return on.Has(2) && on.Has(0) || on.Has(3), nil // a graph of compiled code hangs, and so does FP8
+		Oracle: test(func(on sets.Set) bool {
+			return on.Has(2) && on.Has(0) || on.Has(3) // a graph of compiled code hangs, and so does FP8
 		}),
 	}
 	names := func(set sets.Set) (names []string) {
@@ -82,8 +69,8 @@ func ExampleSearch_claims() {
 	search := sets.Search{
 		Space: space,
 		Goal:  sets.All,
-		Oracle: sets.Func(func(_ context.Context, on sets.Set) (bool, error) {
-			return on.Has(1) || on.Has(3) && on.Has(4), nil
+		Oracle: test(func(on sets.Set) bool {
+			return on.Has(1) || on.Has(3) && on.Has(4)
 		}),
 		Claims: []sets.Claim{{"one", sets.Of(1)}, {"one or both", sets.Of(1, 3, 4)}, {"three", sets.Of(3)}, {"five", sets.Of(5)}},
 	}

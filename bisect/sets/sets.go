@@ -3,9 +3,8 @@
 // fails when it shows the complaint; a minimal guilty set fails and passes with any of its atoms taken out;
 // a maximal safe set passes and fails with any further atom.
 //
-// [Minimal] and [Kept] answer for a slice of anything and a function that tests it. A [Search] does the same
-// for atoms that require or exclude each other, for tests that fail now and then, with named hypotheses, and up
-// to all sets; an [Oracle] makes its tests, and a [Finding] is what it concludes.
+// A [Search] looks for one set or for all, among atoms that may require or exclude each other, with tests that may
+// fail now and then, and with named hypotheses. An [Oracle] makes its tests, and a [Finding] is what it concludes.
 //
 // A failing test usually costs many times what a passing one does (a time limit against a short run), so
 // every search here walks up from the safe side and buys few failures:
@@ -38,75 +37,9 @@ package sets
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
 )
-
-// Func is an [Oracle] of one function, which reports whether a set fails. An error ends the search.
-type Func func(ctx context.Context, on Set) (fails bool, err error)
-
-// Test implements [Oracle].
-func (f Func) Test(ctx context.Context, r Request) (Result, error) {
-	fails, err := f(ctx, r.Set)
-	if fails {
-		return Result{Answer: Fail}, err
-	}
-	return Result{Answer: Pass}, err
-}
-
-// Minimal returns a minimal part of items that fails: without any one of them it passes. It is nil where all items
-// together pass, or where none of them fails as well. fails must always give the same answer, and what fails must go
-// on failing with more items.
-func Minimal[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
-	f, pick, err := search(ctx, items, One, fails)
-	if err != nil || len(f.Minimal) == 0 {
-		return nil, err
-	}
-	return pick(f.Minimal[0].Atoms), nil
-}
-
-// Kept returns the most of items that can be kept without failing: all of them where they pass together. It asks the
-// same of fails as [Minimal].
-func Kept[T any](ctx context.Context, items []T, fails func(ctx context.Context, some []T) (bool, error)) ([]T, error) {
-	f, pick, err := search(ctx, items, Keep, fails)
-	switch {
-	case err != nil:
-		return nil, err
-	case f.Keep != nil:
-		return pick(f.Keep.Atoms), nil
-	case f.Counts.Fail == 0:
-		return items, nil
-	}
-	return nil, nil
-}
-
-func search[T any](ctx context.Context, items []T, goal Goal, fails func(context.Context, []T) (bool, error)) (Finding, func(Set) []T, error) {
-	pick := func(on Set) (some []T) {
-		for _, i := range on.Atoms() {
-			some = append(some, items[i])
-		}
-		return some
-	}
-	atoms := make([]Atom, len(items))
-	for i, x := range items {
-		atoms[i].Name = fmt.Sprint(x)
-	}
-	space, err := NewSpace(atoms)
-	if err != nil {
-		return Finding{}, nil, err
-	}
-	oracle := Func(func(ctx context.Context, on Set) (bool, error) { return fails(ctx, pick(on)) })
-	f, err := (&Search{Space: space, Oracle: oracle, Goal: goal, Repeats: 1}).Find(ctx)
-	if err == nil {
-		err = f.Err
-	}
-	if c := f.Counts; f.Result == bisect.NoDifference && c.Fail > 0 && c.Pass > 0 {
-		err = errors.New("it fails with no items and passes with all of them")
-	}
-	return f, pick, err
-}
 
 // Goal says how far a search goes.
 type Goal int

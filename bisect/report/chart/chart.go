@@ -52,9 +52,12 @@ type Key struct {
 	Text  string
 }
 
+// meanings are the states of commits in words, in the order of a legend.
+var meanings = []Key{{Good, "", "good"}, {Bad, "", "bad"}, {Culprit, "", "first bad"}, {Skipped, "", "not testable"}, {Other, "", "fails otherwise"}, {Unsure, "", "undecided"}, {"", "", "not judged"}}
+
 // keys are the explanations of the states that some dots have, in a fixed order.
 func keys(all ...[]Dot) (out []Key) {
-	for _, k := range []Key{{Good, "", "good"}, {Bad, "", "bad"}, {Culprit, "", "first bad"}, {Skipped, "", "not testable"}, {Other, "", "fails otherwise"}, {Unsure, "", "undecided"}, {"", "", "not judged"}} {
+	for _, k := range meanings {
 		for _, dots := range all {
 			if slices.ContainsFunc(dots, func(d Dot) bool { return d.State == k.State }) && !slices.Contains(out, k) {
 				out = append(out, k)
@@ -219,7 +222,7 @@ type Axis struct {
 	Min, Max float64
 	Log      bool
 	Name     string // what the values are, with their unit
-	Form     Form
+	Ratio    bool   // values are ratios, written as changes in per cent or, with Log, as multiples
 }
 
 // scale makes a scale that holds some values, with 6 % of room at either side; with zero it begins at 0 unless a value
@@ -264,15 +267,11 @@ func (a Axis) at(v float64) float64 {
 // a logarithmic scale 1, 2 and 5 times each power of ten, or over a wide range only the powers.
 func (a Axis) ticks() (out []Line) {
 	add := func(v float64, s string) {
-		switch a.Form {
-		case Changes:
-			s = change(v)
-		case times:
+		switch {
+		case a.Ratio && a.Log:
 			s = strconv.FormatFloat(v, 'g', 3, 64) + "×"
-		case Shares:
-			s = fmt.Sprintf("%.0f %%", 100*v)
-		case unlabelled:
-			s = ""
+		case a.Ratio:
+			s = change(v)
 		}
 		out = append(out, Line{At: v, Text: s})
 	}
@@ -323,18 +322,6 @@ func (a Axis) ticks() (out []Line) {
 	return out
 }
 
-// Form is how values of a scale are written.
-type Form int
-
-// The forms: as they are, ratios as changes in per cent or as multiples, shares in per cent, not at all.
-const (
-	Plain Form = iota
-	Changes
-	times
-	Shares
-	unlabelled
-)
-
 // change writes a ratio as a change in per cent, or as a multiple where that reads better.
 func change(ratio float64) string {
 	if ratio >= 3 || ratio < 0.2 {
@@ -351,7 +338,7 @@ func change(ratio float64) string {
 // logarithmically.
 func ratios(name string, values ...float64) Axis {
 	a := scale(name, false, append(values, 1)...)
-	a.Form = Changes
+	a.Ratio = true
 	if a.Max > 4 {
 		low := 1.0
 		for _, v := range values {
@@ -360,7 +347,6 @@ func ratios(name string, values ...float64) Axis {
 			}
 		}
 		a.Min, a.Log = low/1.1, true
-		a.Form = times
 	}
 	return a
 }

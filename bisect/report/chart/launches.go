@@ -23,6 +23,17 @@ type Launches struct {
 	Called func(bisect.Purpose) string
 }
 
+// Ended is the state of a launch that ended in a class.
+func Ended(c bisect.Class) State {
+	switch c {
+	case bisect.OK:
+		return Good
+	case bisect.Skip, bisect.BuildFailed:
+		return Skipped
+	}
+	return Bad
+}
+
 // Phases are the times of the phases, for each candidate, in seconds.
 type Phases struct {
 	Names      []string
@@ -226,10 +237,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 		if o.From != "" || o.Shared != "" { // nothing was run for it
 			continue
 		}
-		state := map[bool]State{true: Good, false: Bad}[o.Class == bisect.OK]
-		if o.Untestable() {
-			state = Skipped
-		}
+		state := Ended(o.Class)
 		states = append(states, Dot{State: state})
 		lane := l.lane(x, devices)
 		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}

@@ -136,10 +136,8 @@ func Sets(d *report.Search) (m Matrix, ok bool) {
 	m.Columns = slices.Sorted(maps.Keys(columns))
 	seen := map[string]bool{}
 	for _, x := range d.Tests {
-		row := MatrixRow{State: map[sets.Answer]State{sets.Fail: Bad, sets.Pass: Good}[x.Answer], Name: ended(x), Title: words.Seconds(x.Seconds)}
-		if row.State == "" {
-			row.State = Skipped
-		}
+		row := MatrixRow{Title: words.Seconds(x.Seconds)}
+		row.State, row.Name = Answered(x)
 		if x.Inferred {
 			row.Name, row.Title = row.Name+", inferred", "inferred, not run"
 		}
@@ -155,16 +153,22 @@ func Sets(d *report.Search) (m Matrix, ok bool) {
 	return m, len(m.Columns) > 0 && len(m.Columns) <= mostColumns
 }
 
-// ended is how a test ended, in words.
-func ended(x report.SetTest) string {
-	s := string(x.Answer)
-	if x.Answer != sets.Pass && x.Class != "" {
-		s += ", " + string(x.Class)
-		if x.Phase != nil {
-			s += " in " + words.Printable(*x.Phase)
-		}
+// Answered is how a test of a set ended, as a state and in words. One that cannot be judged is neither good nor bad.
+func Answered(x report.SetTest) (State, string) {
+	if x.Answer == sets.Pass {
+		return Good, string(x.Answer)
 	}
-	return s
+	s, state := string(x.Answer), Skipped
+	if x.Answer == sets.Fail {
+		state = Bad
+	}
+	if x.Class != "" {
+		s += ", " + string(x.Class)
+	}
+	if x.Class != "" && x.Phase != nil {
+		s += " in " + words.Printable(*x.Phase)
+	}
+	return state, s
 }
 
 // Series is what the commits of a history measured, oldest first.

@@ -2,7 +2,8 @@ package chart
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
 // Plane is values at places along a range of commits, with a strip of all the commits below. Places count from 0, the
@@ -146,7 +147,7 @@ const mostHollow = 1000
 // bytes; marks keep their shape.
 func (p Plane) strip(c *canvas, s Strip, y, height float64) {
 	for _, r := range s.Shade {
-		c.bar(p.place(float64(r[0])-0.5), p.place(float64(r[1])+0.5), y, height, "suspects", "", shadeWords(r))
+		c.bar(p.place(float64(r[0])-0.5), p.place(float64(r[1])+0.5), y, height, "suspects", "", words.Count(r[1]-r[0]+1, "suspect"))
 	}
 	tested := map[int]bool{}
 	for _, m := range s.Marks {
@@ -161,29 +162,13 @@ func (p Plane) strip(c *canvas, s Strip, y, height float64) {
 		}
 	}
 	c.f(`"/></svg>`)
-	marks := slices.Clone(s.Marks)
-	slices.SortStableFunc(marks, func(a, b Dot) int { // the culprits on top
-		return rank(a.State) - rank(b.State)
-	})
-	for _, m := range marks {
-		c.mark(pc(p.place(m.X)), y+height/2, m.State, m.Key, m.Title)
+	for _, culprits := range []bool{false, true} { // what is drawn last lies on top
+		for _, m := range s.Marks {
+			if culprits == (m.State == Culprit) {
+				c.mark(pc(p.place(m.X)), y+height/2, m.State, m.Key, m.Title)
+			}
+		}
 	}
-}
-
-// rank puts culprits on top of other marks.
-func rank(state State) int {
-	if state == Culprit {
-		return 1
-	}
-	return 0
-}
-
-func shadeWords(r [2]int) string {
-	n := r[1] - r[0] + 1
-	if n == 1 {
-		return "a suspect"
-	}
-	return fmt.Sprintf("%d suspects", n)
 }
 
 // Belief is where the culprit was thought to be, a row for each step of a search, the first step on top. Length is the
@@ -232,9 +217,9 @@ func (b Belief) draw(c *canvas) {
 		}
 		for _, m := range s.Runs {
 			n := m.To - m.From + 1
-			title := fmt.Sprintf("%d commits, together %s", n, percent(m.P))
+			title := fmt.Sprintf("%d commits, together %s", n, words.Percent(m.P))
 			if n == 1 {
-				title = "one commit, " + percent(m.P)
+				title = "one commit, " + words.Percent(m.P)
 			}
 			// Darkness is the probability of a single commit against that of the likeliest one in this step: in the
 			// first steps every commit is unlikely, and the shares of all of them would be too light to see.
@@ -258,15 +243,4 @@ func (b Belief) draw(c *canvas) {
 	if b.Name != "" {
 		c.f(`<p class="axis-name">%s</p>`, text(b.Name))
 	}
-}
-
-// percent is a probability; never 0 or 100 %, since it rests on trials.
-func percent(p float64) string {
-	switch {
-	case p >= 0.9995:
-		return "> 99.9 %"
-	case p < 0.001:
-		return "< 0.1 %"
-	}
-	return fmt.Sprintf("%.3g %%", 100*p)
 }

@@ -342,8 +342,9 @@ func (r Range) states() map[int]State {
 func (r Range) strip() *Strip {
 	s := &Strip{}
 	for _, p := range r.Places {
-		meaning := map[State]string{Good: "good", Bad: "bad", Culprit: "first bad", Skipped: "not testable", Other: "fails otherwise", Unsure: "undecided"}[p.State]
-		s.Marks = append(s.Marks, Dot{X: float64(p.At), State: p.State, Key: key(p.At), Title: strings.TrimSpace(fmt.Sprintf("%s %s\ncommit %d: %s\n%s", words.Short(p.Commit), words.Cut(p.Subject, 70), p.At, meaning, words.Cut(p.Why, 160)))})
+		meaning := slices.IndexFunc(meanings, func(k Key) bool { return k.State == p.State })
+		title := fmt.Sprintf("%s %s\ncommit %d: %s\n%s", words.Short(p.Commit), words.Cut(p.Subject, 70), p.At, meanings[meaning].Text, words.Cut(p.Why, 160))
+		s.Marks = append(s.Marks, Dot{X: float64(p.At), State: p.State, Key: key(p.At), Title: strings.TrimSpace(title)})
 	}
 	var places []int
 	for _, x := range r.Suspects {

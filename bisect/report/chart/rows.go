@@ -23,7 +23,6 @@ type Row struct {
 	Name  string
 	Value string // behind the row
 	Key   string // of what marks elsewhere are about as well
-	Title string
 	Bars  []Bar
 	Dots  []Dot
 	Span  *Span

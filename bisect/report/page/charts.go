@@ -1,7 +1,6 @@
 package page
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect/report"
@@ -62,6 +61,3 @@ func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 	s.Tables = []Table{t}
 	return s
 }
-
-// chance is a probability in percent. Unlike [words.Confidence] it may be 100 %: it is of a belief, not of an answer.
-func chance(p float64) string { return fmt.Sprintf("%.4g %%", 100*p) }

@@ -48,7 +48,7 @@ func sides(session string, l report.Ledger, names [2]string, purposes map[bisect
 func (v view) worst(c bisect.Candidate) (s State) {
 	for _, l := range v.launches {
 		if l.Candidate == c && (s == "" || l.Outcome.Class != bisect.OK) {
-			s = launchState(l.Outcome.Class)
+			s = chart.Ended(l.Outcome.Class)
 		}
 	}
 	return s
@@ -246,7 +246,7 @@ func (v view) table(loud map[string]bool) Section {
 			break
 		}
 		t.Rows = append(t.Rows, v.row(i+1, l))
-		t.States = append(t.States, launchState(l.Outcome.Class))
+		t.States = append(t.States, chart.Ended(l.Outcome.Class))
 		text := words.Lines(l.Outcome.Tail)
 		if len(s.Output) < mostOutputs && loud[l.Candidate.Commit] && l.Outcome.Class != bisect.OK && text != "" {
 			s.Output = append(s.Output, Output{fmt.Sprintf("Launch %d of %s: %s", i+1, l.Candidate.Brief(), words.Printable(l.Outcome.Describe())), text})

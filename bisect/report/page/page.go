@@ -241,24 +241,5 @@ func notes(warnings []string) Section {
 // stateOf is the state of a verdict.
 func stateOf(v bisect.Verdict) State { return State(v.Word()) }
 
-// launchState is the state of a launch that ended in a class.
-func launchState(c bisect.Class) State {
-	switch c {
-	case bisect.OK:
-		return Good
-	case bisect.Timeout, bisect.Wrong, bisect.Crash:
-		return Bad
-	}
-	return Skipped
-}
-
-// yes is a switch in words.
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
-
 // digits is a number with the digits that matter.
 func digits(v float64) string { return fmt.Sprintf("%.4g", v) }

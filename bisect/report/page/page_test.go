@@ -208,7 +208,7 @@ func TestAway(t *testing.T) {
 func TestTestTable(t *testing.T) {
 	tests := section(t, flagsPage(t), "sets").Tables
 	m := tests[len(tests)-1]
-	if want := []string{"search", "fail timeout", "run", "2.50 s", "compile=max graph=on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {
+	if want := []string{"search", "fail, timeout", "run", "2.50 s", "compile=max graph=on"}; !slices.Equal(m.Rows[4], want) || m.States[4] != Bad {
 		t.Errorf("row %q (%s), want %q", m.Rows[4], m.States[4], want)
 	}
 }

@@ -129,9 +129,6 @@ func lastLine(ledger report.Ledger, c report.Culprit) (line string) {
 	return line
 }
 
-// mostWeights is how many commits the picture of the suspects holds.
-const mostWeights = 25
-
 // suspects are the commits that may be the culprit where none is named, the likeliest first. Where the machine stopped
 // the search, none is listed.
 func suspects(d *report.Search, l report.Ledger) Section {
@@ -140,17 +137,10 @@ func suspects(d *report.Search, l report.Ledger) Section {
 		return s
 	}
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}
-	picture := chart.Rows{Axis: chart.Axis{Max: 1.001, Form: chart.Shares}}
-	for i, s := range d.Suspects {
-		subject := cmp.Or(s.Subject, l.Info(s.Commit).Subject)
-		t.Rows = append(t.Rows, []string{words.Short(s.Commit), chance(s.Probability), subject, s.Why})
-		if i < mostWeights {
-			picture.Rows = append(picture.Rows, chart.Row{Name: words.Printable(words.Short(s.Commit) + " " + subject), State: Unsure, Value: chance(s.Probability), Bars: []chart.Bar{{To: s.Probability, Class: "f-" + string(Unsure)}}})
-		}
+	for _, s := range d.Suspects {
+		t.Rows = append(t.Rows, []string{words.Short(s.Commit), words.Percent(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
-	if t.Detail = alike(d.Suspects) && len(d.Suspects) > mostSuspects; !t.Detail {
-		s.Charts = []Chart{{Label: "Probability of being the first bad commit", Picture: picture}}
-	}
+	t.Detail = alike(d.Suspects) && len(d.Suspects) > mostSuspects
 	s.Tables = []Table{t}
 	return s
 }

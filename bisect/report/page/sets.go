@@ -96,8 +96,8 @@ func testTable(d *report.Search) Table {
 		if x.Inferred {
 			how, took = "inferred", ""
 		}
-		t.Rows = append(t.Rows, []string{string(x.Purpose), strings.TrimSpace(string(x.Answer) + " " + endsAs(x.Class, x.Phase)), how, took, x.Name()})
-		t.States = append(t.States, answerState(x.Answer))
+		state, result := chart.Answered(x)
+		t.Rows, t.States = append(t.Rows, []string{string(x.Purpose), result, how, took, x.Name()}), append(t.States, state)
 	}
 	return t
 }
@@ -127,7 +127,11 @@ func keep(d *report.Search) Section {
 				t.Notes = []string{"Against the base: " + metrics[0] + ", " + x.Better + " is better."}
 			}
 		}
-		t.Rows = append(t.Rows, []string{what, timed, yes(x.Confirmed), x.Name()})
+		confirmed := "no"
+		if x.Confirmed {
+			confirmed = "yes"
+		}
+		t.Rows = append(t.Rows, []string{what, timed, confirmed, x.Name()})
 		t.States = append(t.States, Good)
 	}
 	recommended := ""
@@ -166,15 +170,4 @@ func effects(d *report.Search) Section {
 		s.Tables = []Table{t}
 	}
 	return s
-}
-
-// answerState is the state of a test; one that cannot be judged is neither good nor bad.
-func answerState(answer sets.Answer) State {
-	switch answer {
-	case sets.Fail:
-		return Bad
-	case sets.Pass:
-		return Good
-	}
-	return Skipped
 }

@@ -142,10 +142,11 @@ func markdownSection(s page.Section, rows int) string {
 		b.WriteString("\n")
 	}
 	b.WriteString(markdownRows(s.Facts))
-	for _, x := range []string{about(s), s.Missing} {
-		if x != "" {
-			fmt.Fprintf(&b, "\n%s\n", escaped(x))
-		}
+	if len(s.Charts) == 0 && s.Words != "" { // else they explain the pictures, which Markdown does not show
+		fmt.Fprintf(&b, "\n%s\n", escaped(s.Words))
+	}
+	if s.Missing != "" {
+		fmt.Fprintf(&b, "\n%s\n", escaped(s.Missing))
 	}
 	b.WriteString(sketches(s))
 	if s.Diff != nil {
@@ -164,14 +165,6 @@ func markdownSection(s page.Section, rows int) string {
 		fmt.Fprintf(&b, "\n%s\n\n%s", escaped(o.Title), fenced("", o.Text))
 	}
 	return b.String()
-}
-
-// about are the words of a section; "" where they explain its pictures, which Markdown does not show.
-func about(s page.Section) string {
-	if len(s.Charts) > 0 {
-		return ""
-	}
-	return s.Words
 }
 
 // sketches are the pictures that text can draw. Block characters are safe: GitHub shows Markdown in UTF-8.
