@@ -7,13 +7,11 @@ type Commit struct {
 	InRange []int    // indices of the parents inside the range; each below the commit's own
 	Key     string   // fingerprint of the inputs that build and run read; equal keys share one answer
 	Neutral bool     // inputs equal to those of every parent: never a culprit, never built
-	Prior   float64  // relative weight as a culprit; 0 stands for 1
 }
 
 // Ends is what the two ends showed. The search goes on only when Differ is true.
 type Ends struct {
 	Differ     bool
-	Sometimes  bool // not every launch of the bad end shows the complaint, or one of the good end does
 	Untestable bool // an end could not be judged at all
 	Unclear    bool // a difference worth finding can be neither shown nor ruled out
 	Complaint  Complaint

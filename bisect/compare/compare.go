@@ -69,7 +69,6 @@ type Experiment struct {
 // Sofar is what is known of one contrast while a comparison goes on.
 type Sofar struct {
 	Name   string
-	Pairs  int
 	Bound  Interval // see Contrast
 	Answer Answer
 }

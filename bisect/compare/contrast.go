@@ -243,7 +243,7 @@ func ratioOf(c metric.Channel, s Interval) Interval {
 func sofar(all []*contrast, w criteria) []Sofar {
 	var out []Sofar
 	for _, c := range all {
-		out = append(out, Sofar{c.channel.Name(), len(c.pairs), ratioOf(c.channel, c.bound(w.allowed/w.looks)), c.answer})
+		out = append(out, Sofar{c.channel.Name(), ratioOf(c.channel, c.bound(w.allowed/w.looks)), c.answer})
 	}
 	return out
 }

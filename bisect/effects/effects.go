@@ -31,7 +31,6 @@ type Search struct {
 	Spent  func() bool            // no launch is made after it returned true, or Run [bisect.ErrSpent]; nil: never
 	Higher bool                   // larger is better
 
-	Runs   int     // launches for screening at most, those of the base configuration apart; 0: what Effect asks for, up to three designs
 	Effect float64 // smallest change worth reporting, as a fraction; 0 stands for 0.03
 	Error  float64 // chance that an effect is reported that does not exist; 0 stands for 0.01
 	Seed   uint64
@@ -63,7 +62,7 @@ type Ranking struct {
 }
 
 // Find makes the study. A budget that is used up is part of the answer (Complete is false); an error is one of Run, or
-// says that the study cannot begin: no flags, more than 64, or too few Runs for them. The same seed and launches give
+// says that the study cannot begin: no flags, or more than 64. The same seed and launches give
 // the same answer.
 func (e Search) Find(ctx context.Context) (Ranking, error) {
 	l, err := newLab(e)

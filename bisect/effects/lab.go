@@ -109,53 +109,23 @@ func (l *lab) names(x flagSet) []string {
 	return names
 }
 
-// plan chooses the size of the first design: two columns for each atom, and the mirror image of all rows (sets.md 4d),
-// or as much of that as Runs allows. An error says that Runs is too small for any design.
-func (l *lab) plan() (size int, fold bool, err error) {
+// plan is the size of the first design: every combination of up to four atoms, else two columns for each atom, and
+// the mirror image of all rows (fold; sets.md 4d).
+func (l *lab) plan() (size int, fold bool) {
 	n := len(l.study.Atoms)
-	most := l.study.Runs
-	if most <= 0 {
-		most = math.MaxInt
-	}
 	if n <= 4 {
-		for size = 16; size >= max(4, 1<<n); size /= 2 {
-			if size <= most {
-				return size, false, nil
-			}
-		}
+		return 16, false
 	}
-	for size = designSize(2 * (n + 1)); n > 4 && size > n; size -= 4 {
-		if 2*size <= most && hadamard(size) != nil {
-			return size, true, nil
-		}
-	}
-	if size = designSize(n + 1); size <= most && n > 4 {
-		return size, false, nil
-	}
-	return 0, false, fmt.Errorf("effects: %d launches are too few to study %d flags\nhint: allow at least %d, better %d", most, n, max(4, designSize(n+1)), l.best())
+	return designSize(2 * (n + 1)), true
 }
 
-// best is how many launches the first design would like.
-func (l *lab) best() int {
-	if len(l.study.Atoms) <= 4 {
-		return 16
-	}
-	return 2 * designSize(2*(len(l.study.Atoms)+1))
-}
-
-// screen runs the design, and further ones while an effect worth reporting could still hide, up to Runs launches or
-// three times the first design. It returns what all launches say.
+// screen runs the design, and further ones while an effect worth reporting could still hide, up to three times the
+// launches of the first. It returns what all launches say.
 func (l *lab) screen(ctx context.Context) (*fit, error) {
-	size, fold, err := l.plan()
-	if err != nil {
-		return nil, err
-	}
+	size, fold := l.plan()
 	n := len(l.study.Atoms)
 	rows := twoLevel(n, size, fold, l.rng)
-	limit := l.study.Runs
-	if limit <= 0 {
-		limit = 3 * len(rows)
-	}
+	limit := 3 * len(rows)
 	for done := 0; ; {
 		design := shuffled(rows, l.rng)
 		l.left = float64(len(design) + usualFresh)

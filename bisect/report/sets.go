@@ -16,7 +16,6 @@ import (
 // get into a document: they mean nothing without the space.
 type Sets struct {
 	sets.Finding
-	Base   string                           // what the search began from, in words
 	Words  func(sets.Set) string            // a set for people
 	Assign func(sets.Set) map[string]string // flags away from their base; nil for hunks
 	Hunks  []Hunk                           // by atom; nil for flags

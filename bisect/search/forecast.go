@@ -2,7 +2,6 @@ package search
 
 import (
 	"math"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect/belief"
 )
@@ -11,7 +10,6 @@ import (
 // unless Reason says why it rose.
 type Progress struct {
 	Suspects         float64 // the number of equally likely suspects that would be as hard to tell apart
-	Probability      float64 // of the likeliest suspect
 	Done             float64 // share of all launches
 	ExpectedLaunches float64 // to the end, proof included
 	Later            float64 // of these, for other culprits
@@ -126,9 +124,7 @@ func Tell(r *Run, b belief.Belief, o Outlook) {
 	}
 	l, f := r.Ledger, &r.Ledger.forecast
 	why := f.take(basis{Outlook: o, run: r, rounds: r.Rounds, patient: l.Patient, pace: l.Pace(), made: len(l.Made)}, o.Launches+r.Later)
-	weights := b.Weights()
 	r.Search.OnProgress(Progress{
-		Suspects: math.Exp(belief.Entropy(weights)), Probability: slices.Max(weights),
-		Done: f.done, ExpectedLaunches: f.launches, Later: min(r.Later, f.launches), ExpectedSeconds: f.seconds, Reason: why,
+		Suspects: math.Exp(belief.Entropy(b.Weights())), Done: f.done, ExpectedLaunches: f.launches, Later: min(r.Later, f.launches), ExpectedSeconds: f.seconds, Reason: why,
 	})
 }

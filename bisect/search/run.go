@@ -188,9 +188,6 @@ func (r *Run) step() (done bool, err error) {
 		}
 		return r.GiveUp("no launch promises to tell the suspects apart"), nil
 	}
-	if r.Search.OnDecision != nil {
-		r.Search.OnDecision(a)
-	}
 	if n := r.Search.AtOnce; n > 1 && r.Question.Rules().Beside {
 		return false, side(r, a.Index, n)
 	}

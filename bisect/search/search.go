@@ -13,7 +13,6 @@ package search
 
 import (
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
@@ -68,8 +67,6 @@ type Search struct {
 	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins.
 	// What the search believes, its proof and its intervals rest on its own launches alone.
 	Past func(metric.Channel) bisect.Scatter
-	// OnDecision is told of every launch that the belief has chosen; may be nil.
-	OnDecision func(belief.Action)
 	// OnProspect is told once that what is looked for is too dear; its error ends the search. May be nil.
 	OnProspect func(bisect.Prospect) error
 	// OnProgress is told how far the search is, before every launch that a belief chooses; may be nil.

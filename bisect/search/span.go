@@ -33,9 +33,6 @@ func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Sp
 	p := &Span{Commits: slices.Clone(commits), declared: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
 	for i, c := range commits {
 		p.Index[c.ID], p.Within[i], p.weight[i] = i, true, 1
-		if c.Prior > 0 {
-			p.weight[i] = c.Prior
-		}
 	}
 	p.Index[good.Commit] = belief.GoodEnd
 	p.Clear()

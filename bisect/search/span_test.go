@@ -172,7 +172,7 @@ func TestSpanSides(t *testing.T) {
 }
 
 func TestSpanPlaces(t *testing.T) {
-	commits := []bisect.Commit{{ID: "a", Parents: []string{"good"}, Key: "k"}, {ID: "b", Parents: []string{"a"}, InRange: []int{0}, Prior: 3, Neutral: true}, {ID: "c", Parents: []string{"b"}, InRange: []int{1}, Key: "k"}, {ID: "d", Parents: []string{"c"}, InRange: []int{2}}}
+	commits := []bisect.Commit{{ID: "a", Parents: []string{"good"}, Key: "k"}, {ID: "b", Parents: []string{"a"}, InRange: []int{0}, Neutral: true}, {ID: "c", Parents: []string{"b"}, InRange: []int{1}, Key: "k"}, {ID: "d", Parents: []string{"c"}, InRange: []int{2}}}
 	p := NewSpan(commits, bisect.Candidate{Commit: "good"}, "")
 	if p.Place("c") != 2 || p.Place("good") != belief.GoodEnd || p.Place("long before") != belief.GoodEnd {
 		t.Error("places", p.Place("c"), p.Place("good"), p.Place("long before"))

@@ -138,7 +138,7 @@ func (e *enumeration) blame(g Guilty) error {
 
 // seeds returns up to n seeds that are not covered by what is known, the most valuable first.
 func (e *enumeration) seeds(n int) (seeds []Set) {
-	all := e.scope.universe()
+	all := e.scope.space.Whole()
 	hit := slices.DeleteFunc(slices.Concat(e.scope.space.Conflicts(), minimalOf(e.found.Minimal)), func(s Set) bool { return !s.In(all) })
 	var avoid []Set
 	for _, s := range e.found.Safe {

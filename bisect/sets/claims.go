@@ -67,7 +67,8 @@ func (c claims) judge() {
 			continue
 		}
 		alone, without := c.alone(j.Atoms), c.without(j.Atoms)
-		j.Alone, j.Without = c.known(j, alone), c.known(j, without)
+		j.Alone, _, _ = c.tester.memory.infer(alone)
+		j.Without, _, _ = c.tester.memory.infer(without)
 		for _, g := range minimalOf(c.found.Minimal) {
 			switch {
 			case g.In(without):
@@ -80,20 +81,6 @@ func (c claims) judge() {
 		}
 		j.Verdict, j.Why = c.verdict(j)
 	}
-}
-
-// known is an answer that is known, "" for none; the rows of the ledger that show it are added to j.
-func (c claims) known(j *Judged, set Set) Answer {
-	a, from, ok := c.tester.memory.infer(set)
-	if !ok {
-		return ""
-	}
-	for row, x := range c.tester.ledger {
-		if !x.Inferred && x.Set.Equal(from) {
-			j.Tests = append(j.Tests, row)
-		}
-	}
-	return a
 }
 
 // told is what is known of a set, and that it was not launched itself where the answer follows from another set.

@@ -12,13 +12,12 @@ const maxRounds = 4
 
 // finder finds a minimal guilty set inside a failing one by prefix search, and verifies it.
 type finder struct {
-	tester   *tester
-	scope    *scope
-	found    *Finding
-	midpoint bool
-	cuts     Cuts
-	hunt     *odds.Hunt // how far the search for a set is; nil: there is none
-	proving  Set        // the set that is verified; empty: none
+	tester  *tester
+	scope   *scope
+	found   *Finding
+	cuts    Cuts
+	hunt    *odds.Hunt // how far the search for a set is; nil: there is none
+	proving Set        // the set that is verified; empty: none
 }
 
 // shrink finds a minimal guilty set inside within, which fails (sets.md 4a): the shortest prefix of the atoms that
@@ -100,7 +99,7 @@ func (f *finder) boundary(kept Set, order []int, belief odds.Missing) (int, erro
 	for tests := 0; lo < hi; tests++ {
 		w := weights[lo : hi+1]
 		f.hunt.Nats = odds.Entropy(w)
-		m := lo + f.cut(w, lo, tests, other)
+		m := lo + f.cut(w, tests, other)
 		f.tester.chance = odds.Share(w, m-lo)
 		switch a, err := f.tester.ask(set(m), Prefix); {
 		case err != nil:
@@ -116,11 +115,8 @@ func (f *finder) boundary(kept Set, order []int, belief odds.Missing) (int, erro
 
 // cut is the place to test next. The cheapest order of tests may be long where luck is bad: beyond three times what
 // halving needs at most, the rest is halved (sets.md 4a, guard).
-func (f *finder) cut(w []float64, lo, tests int, other Answer) int {
-	switch {
-	case f.midpoint && lo == 0:
-		return 0
-	case f.midpoint || tests >= 3*(odds.CeilLog2(f.scope.top.Len())+1):
+func (f *finder) cut(w []float64, tests int, other Answer) int {
+	if tests >= 3*(odds.CeilLog2(f.scope.top.Len())+1) {
 		return odds.Middle(len(w))
 	}
 	return odds.Cut(w, f.tester.prices(other), f.cuts)

@@ -27,7 +27,6 @@ func (k *keeper) run(e *enumeration, progress func()) error {
 	}
 	slices.SortStableFunc(safe, func(a, b Safe) int { return cmp.Compare(b.Weight, a.Weight) })
 	safe[0].Maximum = k.isMaximum(e, safe[0].Weight)
-	defer func() { best := safe[0]; k.found.Keep = &best }()
 	if err := k.confirm(&safe[0]); err != nil || k.time == nil {
 		return err
 	}

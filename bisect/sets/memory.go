@@ -15,7 +15,6 @@ type entry struct {
 	final                Answer     // by repeated tests, or of an end; empty: none
 	early                bool       // every failure was stopped before the full limit
 	class                bisect.Class
-	row                  int // of the last test in the ledger
 }
 
 // answer is what the majority of tests says.
@@ -66,10 +65,10 @@ func (m *memory) tally(set Set) odds.Tally {
 	return odds.Tally{}
 }
 
-// add takes in the result of one test, which is a row of the ledger.
-func (m *memory) add(set Set, res Result, row int) {
+// add takes in the result of one test.
+func (m *memory) add(set Set, res Result) {
 	e := m.at(set)
-	e.row, e.class = row, res.Class
+	e.class = res.Class
 	switch res.Answer {
 	case Pass:
 		e.pass++

@@ -1,7 +1,6 @@
 package sets
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,12 +26,9 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope := &scope{space: space, base: space, top: s.Bad, limited: len(s.Bad) > 0, words: s.Words}
-	if !scope.limited {
-		scope.top = space.Fit(space.Whole())
-	}
-	if len(scope.top) == 0 || !scope.top.In(lattice.First(space.Len())) || !space.Valid(scope.top) {
-		return nil, fmt.Errorf("invalid set of all changes: the %d that are on break a requirement or an exclusion, or are not in the space", scope.top.Len())
+	scope := &scope{space: space, base: space, top: space.Fit(space.Whole()), words: s.Words}
+	if len(scope.top) == 0 {
+		return nil, errors.New("no change may be on: each breaks a requirement or an exclusion")
 	}
 	f := &Finding{Monotone: true}
 	for _, c := range s.Claims {
@@ -43,13 +39,13 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 	}
 	t := &tester{
 		ctx: ctx, oracle: s.Oracle, scope: scope, spent: s.Spent, onTest: s.OnTest, repeats: s.Repeats,
-		memory: newMemory(s.Repeats == 1 || s.Repeats < 0), expected: odds.Prices{Fail: s.FailCost},
-		nth: map[string]int{}, noted: map[string]bool{}, cost: map[Answer]odds.Mean{},
+		memory: newMemory(s.Repeats == 1 || s.Repeats < 0),
+		nth:    map[string]int{}, noted: map[string]bool{}, cost: map[Answer]odds.Mean{},
 	}
 	if t.repeats == 0 {
 		t.repeats = 2
 	}
-	finder := &finder{tester: t, scope: scope, found: f, midpoint: s.Midpoint, cuts: s.Cuts}
+	finder := &finder{tester: t, scope: scope, found: f, cuts: s.Cuts}
 	all := &enumeration{tester: t, scope: scope, found: f, finder: finder, goal: s.Goal, expand: s.Expand, divided: s.Divided, opaque: map[int]bool{}}
 	return &run{t, scope, f, all, claims{t, scope, f}}, nil
 }
@@ -72,7 +68,6 @@ func (r *run) search(s *Search) error {
 	if ok, err := (ends{r.tester, r.scope, r.found}).differ(); err != nil || !ok {
 		return err
 	}
-	r.tester.recall(s.Known)
 	r.all.finder.hunt = odds.NewHunt(0, r.scope.top.Len(), odds.SizePrior())
 	left := &estimate{tester: r.tester, scope: r.scope, found: r.found, all: r.all, claims: r.claims, timed: s.Time != nil}
 	report := func() {
@@ -169,7 +164,7 @@ func (e ends) differ() (bool, error) {
 	if bad.Class == bisect.Slow { // each test is of many launches
 		e.tester.weight = odds.Mean{}.Plus(mostWeight)
 	}
-	e.tester.expected = odds.Prices{Fail: cmp.Or(e.tester.expected.Fail, bad.Seconds), Pass: good.Seconds}
+	e.tester.expected = odds.Prices{Fail: bad.Seconds, Pass: good.Seconds}
 	return true, nil
 }
 
@@ -178,7 +173,7 @@ func (e ends) differ() (bool, error) {
 func (e ends) otherTops() (out []Set) {
 	space := e.scope.space
 	covered := e.scope.top
-	for _, i := range e.scope.universe().Minus(e.scope.top).Atoms() {
+	for _, i := range space.Whole().Minus(e.scope.top).Atoms() {
 		if covered.Has(i) {
 			continue
 		}

@@ -12,20 +12,10 @@ import (
 // scope is what a search is about. It changes on the way: requirements are found out, and guilty atoms are divided
 // into their parts.
 type scope struct {
-	space   *Space // what may be on together
-	base    *Space // the same as it was given, with the parts: without the requirements found out
-	top     Set    // all changes
-	limited bool   // the caller said what all changes are
-	words   func(Set) string
-}
-
-// universe is what seeds are taken from: all atoms, even where some exclude each other, unless the caller
-// said what all changes are.
-func (s *scope) universe() Set {
-	if s.limited {
-		return s.top
-	}
-	return s.space.Whole()
+	space *Space // what may be on together
+	base  *Space // the same as it was given, with the parts: without the requirements found out
+	top   Set    // all changes, less those that exclude others
+	words func(Set) string
 }
 
 // names writes a set for people.

@@ -269,18 +269,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// What an earlier search has shown is not run again.
-func TestKnown(t *testing.T) {
-	s := Search{Space: space(t, plainAtoms(12)), Oracle: guilty([]int{3, 7}, []int{5}), Repeats: once, Goal: All}
-	first := find(t, s)
-	s.Known = first.Tests
-	second := find(t, s)
-	if p := price(second); p.tests != len(first.Tests)-first.Counts.Inferred || second.Counts.Tests != 2 {
-		t.Errorf("%d tests, of these %d new", p.tests, second.Counts.Tests)
-	}
-	same(t, "guilty", minimalSets(second), minimalSets(first)...)
-}
-
 func TestBudget(t *testing.T) {
 	o := guilty([]int{11}, []int{4, 27}, []int{1, 16, 30})
 	for budget := 3; budget < 60; budget += 4 {
@@ -410,8 +398,8 @@ func TestRecommended(t *testing.T) {
 			return bisect.Effect{Metric: "time", Ratio: ratio}, false, nil
 		}}
 		f := find(t, s)
-		if !f.Keep.Maximum || !f.Keep.Confirmed || f.Keep.Effect == nil {
-			t.Errorf("keep %+v", f.Keep)
+		if !f.Safe[0].Maximum || !f.Safe[0].Confirmed || f.Safe[0].Effect == nil {
+			t.Errorf("keep %+v", f.Safe[0])
 		}
 		want := all(6, 1)
 		if slower > 0 {
@@ -460,7 +448,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	s := space(t, plainAtoms(3, [2]int{2, 0}))
-	for _, search := range []Search{{Bad: Of(2)}, {Bad: Of(9)}, {Claims: []Claim{{Name: "none"}}}, {Claims: []Claim{{"far", Of(9)}}}} {
+	for _, search := range []Search{{Claims: []Claim{{Name: "none"}}}, {Claims: []Claim{{"far", Of(9)}}}} {
 		search.Space, search.Oracle = s, guilty([]int{0})
 		if _, err := search.Find(t.Context()); err == nil {
 			t.Errorf("%+v was taken", search)

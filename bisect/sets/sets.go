@@ -68,16 +68,12 @@ type Search struct {
 	Goal   Goal
 	Claims []Claim
 
-	Bad Set // all changes that may be on; empty: the whole space, less what excludes itself
 	// Repeats is the number of tests that each answer of a verified set rests on at least; 0 stands for 2. With 1 each
 	// set is tested once; below 0 nothing is verified.
-	Repeats  int
-	Midpoint bool             // halve, for at most k(⌈log2 n⌉+1) tests for k of n atoms, whatever they cost
-	FailCost float64          // seconds of a failure, as far as is known before the first; 0: as all changes on
-	Spent    func() bool      // reports that the budget is used up; may be nil
-	Known    []Test           // of earlier searches of the same changes
-	Cuts     Cuts             // shared by searches that are made again; may be nil
-	Words    func(Set) string // a set for people; nil: the names of its atoms
+	Repeats int
+	Spent   func() bool      // reports that the budget is used up; may be nil
+	Cuts    Cuts             // shared by searches that are made again; may be nil
+	Words   func(Set) string // a set for people; nil: the names of its atoms
 
 	// Expand lists the parts of a composite atom, and is asked once the atom is guilty; may be nil. The parts
 	// are numbered from the length of the space on. Divided says that they are the atom itself, divided; else

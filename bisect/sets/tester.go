@@ -62,7 +62,8 @@ func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	t.memory.add(set, res, t.record(Test{Request: req, Result: res}))
+	t.record(Test{Request: req, Result: res})
+	t.memory.add(set, res)
 	if !full {
 		t.cost[res.Answer] = t.cost[res.Answer].Plus(res.Seconds)
 		t.weight = t.weight.Plus(float64(votes(res)))
@@ -92,13 +93,12 @@ func (t *tester) failing(set Set, why Purpose) float64 {
 	return 0.5
 }
 
-// record writes a row of the ledger and returns its number.
-func (t *tester) record(x Test) int {
+// record writes a row of the ledger.
+func (t *tester) record(x Test) {
 	t.ledger = append(t.ledger, x)
 	if t.onTest != nil {
 		t.onTest(x)
 	}
-	return len(t.ledger) - 1
 }
 
 // recordInferred writes an answer that follows from another set into the ledger, once.
@@ -109,17 +109,6 @@ func (t *tester) recordInferred(set, from Set, a Answer, why Purpose) {
 	}
 	t.noted[key] = true
 	t.record(Test{Request: Request{Set: set, Purpose: why}, Result: Result{Answer: a}, Inferred: true})
-}
-
-// recall takes in what earlier searches have shown.
-func (t *tester) recall(known []Test) {
-	for _, x := range known {
-		if !x.Inferred && t.scope.space.Valid(x.Set) {
-			x.Purpose = recorded
-			t.ledger = append(t.ledger, x)
-			t.memory.add(x.Set, x.Result, len(t.ledger)-1)
-		}
-	}
 }
 
 // ask returns the answer to a set: what is known or follows from it, or else what tests show.
@@ -204,18 +193,9 @@ func (t *tester) waitFor(set Set, seconds float64) {
 // counts adds up the ledger.
 func (t *tester) counts() (c Counts) {
 	for _, x := range t.ledger {
-		switch {
-		case x.Inferred:
+		if x.Inferred {
 			c.Inferred++
 			continue
-		case x.Purpose == recorded:
-			continue
-		case x.Answer == Pass:
-			c.Pass++
-		case x.Answer == Fail:
-			c.Fail++
-		default:
-			c.Unjudged++
 		}
 		c.Tests++
 		c.Seconds += x.Seconds

@@ -55,8 +55,7 @@ const (
 	building     Purpose = "builds"
 	masking      Purpose = "mask"
 	keeping      Purpose = "keep"
-	rating       Purpose = "rate"     // all changes, for how often what is guilty fails
-	recorded     Purpose = "recorded" // known from an earlier search
+	rating       Purpose = "rate" // all changes, for how often what is guilty fails
 )
 
 // Request asks for one test: one fresh launch with exactly the atoms of Set on.
@@ -175,13 +174,13 @@ type Judged struct {
 	Alone   Answer // the claim, and nothing else
 	Without Answer // all but the claim
 	Why     string // in words
-	Tests   []int  // rows of the ledger
 }
 
 // Counts are totals of a search, its ends included.
 type Counts struct {
-	Tests, Pass, Fail, Unjudged, Inferred int
-	Seconds                               float64 // of all tests
+	Tests    int     // made
+	Inferred int     // answers that followed from others
+	Seconds  float64 // of all tests
 }
 
 // Finding is what a search concluded.
@@ -189,9 +188,8 @@ type Finding struct {
 	Result      bisect.Result
 	Minimal     []Guilty
 	Slow        []Guilty // slow, but not the complaint
-	Safe        []Safe
-	Keep        *Safe // the most valuable safe set
-	Recommended *Safe // the fastest safe set that was timed
+	Safe        []Safe   // the most valuable first
+	Recommended *Safe    // the fastest safe set that was timed
 	Claims      []Judged
 	Complete    bool  // Minimal and Safe are proven to be all
 	NotExcluded []Set // what was not tested and may still show the complaint, the largest sets first

@@ -240,7 +240,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 		state := Ended(o.Class)
 		states = append(states, Dot{State: state})
 		lane := l.lane(x, devices)
-		b := bars{n: i + 1, from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}
+		b := bars{from: o.At, to: o.At + o.Wall, state: state, title: fmt.Sprintf("launch %d: %s\n%s to %s: %s", i+1, l.Name(x.Candidate), words.Seconds(o.At), words.Seconds(o.At+o.Wall), words.Cut(words.Printable(o.Describe()), 60)), key: l.key(x.Candidate)}
 		if lanes[lane] == nil {
 			order = append(order, lane)
 		}
@@ -251,7 +251,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 			if lanes[builds] == nil {
 				order = append(order, builds)
 			}
-			lanes[builds] = put(lanes[builds], bars{n: i + 1, from: max(0, o.At-o.Build), to: o.At, title: fmt.Sprintf("build for launch %d: %s\n%s", i+1, words.Seconds(o.Build), l.Name(x.Candidate)), key: b.key})
+			lanes[builds] = put(lanes[builds], bars{from: max(0, o.At-o.Build), to: o.At, title: fmt.Sprintf("build for launch %d: %s\n%s", i+1, words.Seconds(o.Build), l.Name(x.Candidate)), key: b.key})
 		}
 	}
 	out.Axis = scale("seconds since the job began", true, 0, end)
@@ -293,7 +293,6 @@ func (l Launches) lane(x report.Launch, devices []Device) string {
 
 // bars is one launch or build on the timeline, in seconds since the job began.
 type bars struct {
-	n        int
 	from, to float64
 	state    State
 	title    string

@@ -122,7 +122,7 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		}
 		return withVerdicts(e, g, b), nil
 	}
-	c.q.Complaint, e.Sometimes = e.Complaint, true
+	c.q.Complaint = e.Complaint
 	e.Why = c.counts()
 	e.Good, e.Bad = c.q.Judge(g, c.r.Ledger.Tally(c.q, good, "").Launches()), c.q.Judge(b, c.r.Ledger.Tally(c.q, bad, "").Launches())
 	return e, nil

@@ -18,7 +18,6 @@ import (
 type Level struct {
 	Channel  metric.Channel   // what is searched for
 	Channels []metric.Channel // what the ends are compared by
-	Offered  []metric.Channel // all of those at first
 	Exact    exactNumbers
 	Faster   bool
 	InPairs  bool    // launches are on any device, each whose times count beside one of the good end

@@ -91,7 +91,12 @@ func TestCaseLevels(t *testing.T) {
 			t.Errorf("invalid: %v", v)
 		}
 	}
-	tests, fails, seconds := found.Counts.Tests-2, found.Counts.Fail-1, found.Counts.Seconds-180-12 // without the ends
+	tests, fails, seconds := found.Counts.Tests-2, -1, found.Counts.Seconds-180-12 // without the ends
+	for _, x := range found.Tests {
+		if !x.Inferred && x.Answer == sets.Fail {
+			fails++
+		}
+	}
 	if tests > 10 || fails > 4 || seconds > 900 {
 		t.Errorf("%d tests, %d failures, %.0f s", tests, fails, seconds)
 	}

@@ -22,7 +22,7 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now().Add(-settled)}, last: time.Now(), told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
-	b := search.Progress{Suspects: 12.3, Probability: 0.2, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
+	b := search.Progress{Suspects: 12.3, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
 	p.Belief(b)
 	if got := p.pace.expected(); got < 299*time.Second || got > 300*time.Second || said.Len() > 0 {
 		t.Errorf("expects %v, said %q", got, said.String())

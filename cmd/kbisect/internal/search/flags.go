@@ -25,7 +25,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	}
 	a := axis{
 		space: flags.Space, words: flags.Words, assign: flags.Away, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
-		base: "all flags at their base", sampler: x.session.Memory, class: true, expand: flags.Expand,
+		sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
 		},
@@ -159,7 +159,7 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 		low, high = 1/high, 1/low
 	}
 	safe := sets.Safe{Atoms: best, Maximal: true, Maximum: true, Weight: float64(best.Len()), Confirmed: high < 1+x.options.Effect, Effect: &effect}
-	x.found.Safe, x.found.Keep = []sets.Safe{safe}, &safe
+	x.found.Safe = []sets.Safe{safe}
 	if low <= 1 {
 		x.found.Recommended = &safe
 	}

@@ -173,7 +173,7 @@ func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, from string, go
 	}
 	x.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
 	a := axis{
-		space: space, candidate: h.candidate, words: h.words, goal: goal, base: "commit " + wording.Short(from) + " alone",
+		space: space, candidate: h.candidate, words: h.words, goal: goal,
 		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,
 		hunks: func() []report.Hunk {
 			var out []report.Hunk

@@ -26,7 +26,6 @@ type axis struct {
 	assign    func(sets.Set) map[string]string // nil for hunks
 	setting   func(sets.Set) *report.Setting   // likewise
 	hunks     func() []report.Hunk             // by atom; nil for flags
-	base      string                           // nothing on, in words
 	claims    []sets.Claim
 	undecided []sets.Judged // claims about flags that are not searched
 	goal      sets.Goal
@@ -94,7 +93,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	if f.Spent {
 		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
 	}
-	out := report.Sets{Finding: f, Base: a.base, Words: a.words, Assign: a.assign, Levels: levels, Setting: a.setting}
+	out := report.Sets{Finding: f, Words: a.words, Assign: a.assign, Levels: levels, Setting: a.setting}
 	if a.hunks != nil {
 		out.Hunks = a.hunks()
 	}
