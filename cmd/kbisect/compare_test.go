@@ -80,17 +80,6 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 }
 
-func TestSparks(t *testing.T) {
-	for locale, want := range map[string]rune{"C.UTF-8": '▁', "en_US.utf8": '▁', "C": '_', "": '_'} {
-		if got := sparks(func(name string) string { return map[string]string{"LANG": locale}[name] })[0]; got != want {
-			t.Errorf("%q: %c", locale, got)
-		}
-	}
-	if got := sparks(func(name string) string { return map[string]string{"LC_ALL": "C", "LANG": "C.UTF-8"}[name] })[0]; got != '_' {
-		t.Errorf("LC_ALL counts first: %c", got)
-	}
-}
-
 // waitFor reads until a word has come.
 func waitFor(t *testing.T, r io.Reader, word string) string {
 	t.Helper()

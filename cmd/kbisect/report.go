@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -175,7 +173,7 @@ func sayOn(c *cli.Context) func(string) {
 // terminalOf is what standard output can show. A gate's colours also show in the log of a CI.
 func terminalOf(c *cli.Context) render.Terminal {
 	g := globals(c)
-	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), Marks: sparks(os.Getenv), All: g.verbose}
+	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), All: g.verbose}
 	if f, ok := words.Raw(c.App.Writer).(*os.File); ok {
 		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, if it is no terminal
 	}
@@ -211,13 +209,4 @@ func (v colour) on(w io.Writer, env func(string) string, log bool) bool {
 	}
 	f, ok := words.Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// sparks are the marks that draw a line of values, lowest first: blocks if the locale is UTF-8.
-func sparks(getenv func(string) string) []rune {
-	locale := strings.ToUpper(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
-	if strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8") {
-		return []rune("▁▂▃▄▅▆▇█")
-	}
-	return []rune("_.-=+*#@")
 }

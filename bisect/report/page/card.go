@@ -43,6 +43,7 @@ type Strip struct {
 }
 
 // rows collects rows and drops those that say nothing.
+// So callers need not ask first whether a document has a fact.
 type rows []Row
 
 func (r *rows) add(name, text string) { r.row(Row{Name: name, Text: text}) }
@@ -69,6 +70,7 @@ func commitRow(name string, l report.Ledger, id, subject string) Row {
 func (f *finder) cards() (out []Card) {
 	of := f.Culprits
 	switch {
+	// Guilty sets of flags or hunks are read against each other, so that they share a card.
 	case f.Axis != report.AxisHistory:
 		out, of = []Card{{Head: f.Headline, Rows: f.setRows()}}, nil
 	case len(of) == 0:
@@ -84,12 +86,14 @@ func (f *finder) cards() (out []Card) {
 	for i := range out {
 		out[i].State = f.state()
 	}
+	// What holds for all culprits is said once, below the last of them.
 	last := &out[len(out)-1]
 	last.Rows = append(last.Rows, f.common()...)
 	return out
 }
 
 // state is the state of the answer; "" for a result that has none.
+// A culprit is bad news; whatever leaves the question open is unsure.
 func (f *finder) state() State {
 	return map[bisect.Result]State{bisect.Found: Bad, bisect.NoDifference: Unsure, bisect.Inconclusive: Unsure, bisect.Broken: Unsure, bisect.Interrupted: Unsure}[f.Result]
 }
@@ -99,10 +103,12 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 	var out rows
 	out.row(commitRow("commit", f.ledger, c.Commit, c.Subject))
 	out.add("author", authorWords(c.Author, c.Date))
+	// People read the short id; scripts and forges want this one.
 	out.more("full id", c.Commit)
 	if c.Effect != nil {
 		out.add("effect", c.Effect.Words()+values(f.ledger, c))
 	}
+	// These are of the same metric: all cases together, or the case that moved more than the others.
 	for _, e := range c.Besides {
 		if e.Case == "" {
 			out.more("overall", e.Words())
@@ -119,10 +125,12 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 	}
 	out.add("output", lastLine(f.ledger, c))
 	out = append(out, guiltyRows(c.Hunks)...)
+	// Where lines are known to be to blame, the files are a detail.
 	out.row(Row{Name: "files", Text: words.Listed(c.Files, 12), More: len(c.Hunks) > 0})
 	if c.Switch != nil {
 		out.row(Row{Name: "workaround", State: Good, Text: *c.Switch})
 	}
+	// A parent that was not launched for the proof is not known to be good.
 	for _, id := range c.Parents {
 		if c.Confirmed {
 			r := commitRow("last good", f.ledger, id, "")
@@ -142,6 +150,7 @@ func values(ledger report.Ledger, c report.Culprit) string {
 	}
 	var medians [2]float64
 	unit, name := "", ""
+	// Only launches of the proof count: the two sides took turns, from clean builds.
 	for i, side := range []struct {
 		purpose bisect.Purpose
 		of      []string
@@ -155,6 +164,7 @@ func values(ledger report.Ledger, c report.Culprit) string {
 				if x.Metric != c.Effect.Metric || c.Effect.Case != "" && x.Case != c.Effect.Case {
 					continue
 				}
+				// The values of several cases have no median that means anything.
 				if len(all)+i > 0 && x.Case != name {
 					return ""
 				}
@@ -167,6 +177,7 @@ func values(ledger report.Ledger, c report.Culprit) string {
 		}
 		medians[i] = float64(report.Median(all))
 	}
+	// The two values are apart by the effect, and their geometric mean is that of the medians.
 	middle, half := math.Sqrt(medians[0]*medians[1]), math.Sqrt(c.Effect.Ratio)
 	return fmt.Sprintf("; before %s, after %s", words.Quantity(middle/half, unit), words.Quantity(middle*half, unit))
 }
@@ -191,6 +202,7 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	if !c.Confirmed {
 		return words.Confidence(c.Confidence) + ", not confirmed against " + against
 	}
+	// How often either side was launched convinces more than a probability, so both are said.
 	count := func(purpose bisect.Purpose, of ...string) (n, failed int) {
 		for _, l := range ledger.Launches {
 			for _, id := range of {
@@ -210,6 +222,7 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	switch {
 	case own == 0 || other == 0: // an old session, or one whose launches are gone
 		how = ": fresh launches from clean builds show it here and not in " + against
+	// Times are compared by their values: how many launches failed says nothing here.
 	case c.Class == bisect.Slow || c.Class == bisect.Improved:
 		how = fmt.Sprintf(" on clean builds: %s against %d of %s", words.Count(own, "fresh launch"), other, against)
 	default:
@@ -231,6 +244,7 @@ func guiltyRows(hunks []report.Hunk) (out rows) {
 		r := Row{Name: "lines", Text: h.Where()}
 		lines := strings.Split(words.Lines(h.Text), "\n")
 		for i, text := range lines {
+			// A block may be a whole file. The diff of the page has all of it.
 			if i == most {
 				r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", len(lines)-i), Role: h.Role})
 				break
@@ -262,6 +276,7 @@ func (f *finder) setRows() []Row {
 		out = append(out, guiltySet(s, f.Tests)...)
 		out = append(out, guiltyRows(s.Hunks)...)
 	}
+	// Whoever only wants to go on working reads no further than this.
 	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
 		text := "passes"
 		if r.Ratio != nil && r.Low != nil && r.High != nil {
@@ -280,6 +295,7 @@ func (f *finder) setRows() []Row {
 			text += ", not confirmed"
 		}
 		out.row(Row{Name: "use", State: Good, Text: text, Copy: r.Name()})
+		// For builds and runs without kbisect: how each flag reaches the program.
 		if s := r.Setting; s != nil {
 			for _, x := range []struct {
 				name string
@@ -292,6 +308,7 @@ func (f *finder) setRows() []Row {
 		}
 		out.add("base", strings.Join(f.view().assigned(bisect.EndGood), " "))
 	}
+	// A claim that is confirmed may still name more than it takes.
 	for _, c := range f.Hypotheses {
 		text := fmt.Sprintf("%q: ", c.Name) + strings.ReplaceAll(string(c.Verdict), "-", " ")
 		for _, s := range f.MinimalSets {
@@ -329,6 +346,7 @@ func (f *finder) openRows() []Row {
 		out.add("noise", noise)
 	}
 	out.add("error", report.Text(f.Error))
+	// A list would look like a ranking where none is likelier than another.
 	if n := len(f.Suspects); n > mostSuspects && alike(f.Suspects) {
 		out.add("suspects", fmt.Sprintf("%d commits, none likelier than another", n))
 	} else if f.Result != bisect.Broken {
@@ -339,6 +357,7 @@ func (f *finder) openRows() []Row {
 			r.More = i >= mostSuspects
 			out.row(r)
 			left -= s.Probability
+			// The rows that a terminal shows add up to the whole with this one.
 			if rest := n - mostSuspects; i == mostSuspects-1 && rest > 0 {
 				out.add("suspects", fmt.Sprintf("%d more, %s together", rest, words.Percent(max(left, 0))))
 			}
@@ -356,6 +375,7 @@ func alike(all []report.Suspect) bool {
 // common are the rows that belong to the answer as a whole.
 func (f *finder) common() []Row {
 	var out rows
+	// An answer of an earlier session may be older than what is installed on the machine now.
 	if x := f.Stored; x != nil {
 		out.add("stored", fmt.Sprintf("session %s of %s, kbisect %s; nothing was built or launched (--fresh searches anew)", x.Session, x.Made.Local().Format("2006-01-02 15:04"), x.Version))
 	}
@@ -370,6 +390,7 @@ func (f *finder) common() []Row {
 		out.row(commitRow("tested at", f.ledger, f.Ends.Bad, ""))
 		return out
 	}
+	// Who asked knows the range; it is for whoever reads the page later.
 	for _, end := range [][2]string{{"good end", f.Ends.Good}, {"bad end", f.Ends.Bad}} {
 		r := commitRow(end[0], f.ledger, end[1], "")
 		r.More = true
@@ -399,6 +420,7 @@ func (f *finder) strip() Strip {
 	if !f.ordered || f.Axis != report.AxisHistory {
 		return Strip{}
 	}
+	// One state for each commit of the range, "" where it was not judged.
 	s := Strip{From: words.Short(f.Ends.Good), To: words.Short(f.Ends.Bad), States: make([]State, len(f.ledger.Order))}
 	for _, x := range f.Suspects {
 		if at, known := f.at[x.Commit]; known && at < len(s.States) {

@@ -25,6 +25,7 @@ func along(r chart.Range, metrics []chart.Metric) (out []Chart) {
 		}
 		out = append(out, c)
 	}
+	// Its places are read off the picture above it, so it stands second.
 	if belief, ok := r.Belief(); ok {
 		out = slices.Insert(out, min(1, len(out)), Chart{Label: "What the search believed after each step", Picture: belief})
 	}
@@ -40,6 +41,7 @@ func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 	if f.Axis != report.AxisHistory || len(f.Culprits) == 0 || len(metrics) == 0 {
 		return s
 	}
+	// In the order of the range, so that the step lies where the rows change.
 	roles := []chart.Role{{Name: "good end", Commit: f.Ends.Good}}
 	for _, c := range f.Culprits {
 		for _, p := range c.Parents {
@@ -55,6 +57,7 @@ func (f *finder) proof(r chart.Range, metrics []chart.Metric) Section {
 		}
 	}
 	s.Words = "Each launch is a mark; the bar is the median with its interval. Launches that prove come from clean builds."
+	// The ends show how far launches of a single commit scatter, against which the step has to stand out.
 	s.Charts = []Chart{{Label: metrics[0].Name + " of the culprit, of its parent and of both ends", Picture: r.Proof(metrics[0], seen)}}
 	t := f.levelTable(metrics[0])
 	t.Title = "Proof by " + metrics[0].Name

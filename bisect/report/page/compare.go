@@ -25,6 +25,7 @@ type compared struct {
 func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	c := compared{Compared: d.Compared, names: [2]string{"A", "B"}}
 	c.line = func(x report.Contrast) (string, string) { return x.Word(), x.Note(d.Effect) }
+	// Every command that compares launches its two sides with the purposes of the ends of a search.
 	v := sides(d.Session, l, c.names, map[bisect.Purpose]string{bisect.EndGood: "A", bisect.EndBad: "B"})
 	head, change := d.Heading()
 	var f rows
@@ -50,6 +51,7 @@ func gatePage(d *report.Gate, l report.Ledger) Page {
 	metrics := c.metrics(v)
 	metrics.List = accepted(d)
 	p.Sections = []Section{metrics, notes(d.Warnings), gateSuspects(d), gateDiff(d, l), launched(c.names, d.Base, d.Head), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(false), d.Devices, ""), v.table(nil)}
+	// Of sections about launches there would be only the titles.
 	if d.NotLaunched != nil {
 		p.Sections = []Section{metrics, notes(d.Warnings)}
 	}
@@ -74,6 +76,7 @@ func gateRows(d *report.Gate, l report.Ledger, change string) []Row {
 		for _, x := range c.Places {
 			places, hunks = append(places, x.String()), append(hunks, report.Hunk{File: x.File, Start: x.Start, End: x.End, Role: sets.Culprit})
 		}
+		// The row names several places and quotes only the largest.
 		f.row(Row{Name: "lines", Text: words.Listed(places, mostPlaces), Lines: changedLines(l.Diffs[c.Commit], hunks[:min(len(hunks), 1)])})
 	case d.Search != nil:
 		f.add("culprit", "not found: "+d.Search.Why)
@@ -155,6 +158,7 @@ func (c compared) metrics(v view) Section {
 		word, note := c.line(x)
 		b := x.Bound
 		t.Rows = append(t.Rows, []string{word, x.Name(), words.Direction(x.Higher), x.A.Words(x.Unit), x.B.Words(x.Unit), change(b), words.P(float64(x.Holm)), note})
+		// A table of numbers sets an improvement apart, which for the page as a whole is just a pass.
 		state := contrastState(x.Result)
 		if x.Result == report.GateImprovement {
 			state = Better
@@ -164,6 +168,7 @@ func (c compared) metrics(v view) Section {
 			t.First = append(t.First, len(t.Rows)-1)
 		}
 	}
+	// Readers ask for these when change and medians seem to contradict each other.
 	t.Notes = []string{
 		"Medians with their 95 % CI (order statistics). The change is of launches paired in turn, so that it may differ from that of the medians; it is what the verdict rests on: its interval holds however often one has looked and however many metrics there are. p: Mann-Whitney, corrected for all metrics (Holm).",
 		fmt.Sprintf("Looked for: changes of %s and more, error %s over all metrics, %s of fresh launches in turn.", words.Percent(c.Effect), words.Percent(c.ErrorRate), words.Count(c.Pairs, "pair")),
@@ -202,6 +207,7 @@ func (c compared) pictures(v view) (out []Chart) {
 				}
 				changes = append(changes, chart.Changed{Group: g.words, Name: name, State: g.state, Ratio: float64(b.Value), Low: float64(b.Low), High: float64(b.High), Value: words.Change(float64(b.Value)), Title: name + "\n" + change(b)})
 			}
+			// A mean over cases has no launches of its own. The table has the metrics that are not drawn.
 			if x.Overall() || len(metrics) == mostLaunched {
 				continue
 			}
@@ -237,6 +243,7 @@ func changeOf(ratio, low, high float64) string {
 }
 
 // contrastState is the state of a result; "" for one that it does not know, such as the class of a failure.
+// An improvement is good: nothing has to be done about it.
 func contrastState(result string) State {
 	return map[string]State{
 		report.GateRegression: Bad, report.GatePass: Good, report.NoDifference: Good, report.GateImprovement: Good, report.GateAccepted: Other,
@@ -250,6 +257,7 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 		return Row{}
 	}
 	r := commitRow(name, l, c.Commit, words.Cut(c.Subject, 80))
+	// Whoever typed the name of a branch looks for it; an id says nothing new.
 	if c.Revision != "" && c.Revision != c.Commit && c.Revision != r.ID && c.Revision != name {
 		r.Text = strings.TrimSuffix(c.Revision+": "+r.Text, ": ")
 	}
@@ -259,6 +267,7 @@ func sideRow(name string, l report.Ledger, c report.Candidate) Row {
 // launched says how many launches there were of each side, and which of them do not count, where not all do.
 func launched(names [2]string, all ...report.Candidate) Section {
 	var f rows
+	// Where every launch counts there is nothing to explain.
 	if !slices.ContainsFunc(all, func(c report.Candidate) bool {
 		return c.Counted < c.Launches || len(c.LeftOut)+len(c.Marked) > 0 || c.WarmUps > 0
 	}) {

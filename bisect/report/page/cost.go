@@ -16,6 +16,7 @@ func (v view) cost(totals report.Totals, what string, devices []string, idle str
 	for _, r := range rows {
 		total += r.Seconds
 	}
+	// Launches that ran side by side count in full, so that their sum may exceed the wall time.
 	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "launches", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
 	for _, r := range rows {
 		share := r.Seconds / max(total, 1e-9)
@@ -45,6 +46,7 @@ func costLines(t report.Totals, what string, devices []string, idle string) []st
 	if t.Cost != nil {
 		out[1] += fmt.Sprintf(", price %.4g", *t.Cost)
 	}
+	// These are in no total, as they cost nothing this time.
 	if t.Reused > 0 {
 		out = append(out, words.Count(t.Reused, "launch")+" of earlier sessions taken over (--fresh makes them again)")
 	}
@@ -59,6 +61,7 @@ func costLines(t report.Totals, what string, devices []string, idle string) []st
 
 // spent is where the wall time went, the largest parts first; small ones are added up.
 func spent(t report.Totals) string {
+	// The parts add up to the wall time, so small ones are summed up rather than dropped.
 	const small = 0.005 // of the whole
 	var parts []string
 	rest := 0.0

@@ -3,7 +3,6 @@ package page
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/chart"
 	"github.com/kbisect/kbisect/bisect/report/figures"
 	"github.com/kbisect/kbisect/bisect/report/internal/samples"
 	"github.com/kbisect/kbisect/bisect/sets"
@@ -213,35 +211,6 @@ func TestHistoryPage(t *testing.T) {
 	}
 	if more := section(t, New(h, report.Ledger{}), "more"); more.Missing != "2 series more: kbisect history --metric NAME shows one" {
 		t.Error(more.Missing)
-	}
-}
-
-func TestSketches(t *testing.T) {
-	of := func(values ...float64) historySketch {
-		h := historySketch{low: "LOW", high: "HIGH"}
-		for _, v := range values {
-			h.Commits = append(h.Commits, chart.Measured{Y: v, Failed: math.IsInf(v, 0)})
-		}
-		return h
-	}
-	nan, failed := math.NaN(), math.Inf(1)
-	for _, c := range []struct {
-		chart historySketch
-		marks string
-		want  string
-	}{
-		{of(1, 2, 3), "abc", "abc  LOW to HIGH, oldest first\n"},
-		{of(3, nan, 1), "abc", "c a  LOW to HIGH, oldest first\n"},
-		{of(5, 5), "abc", "aa  LOW to HIGH, oldest first\n"},
-		{of(1, failed, 2), "ab", "axb  LOW to HIGH, oldest first, x failed\n"},
-		{of(1, failed, 2), "▁█", "▁×█  LOW to HIGH, oldest first, × failed\n"},
-		{of(1, nan), "abc", ""},
-		{of(1, 2), "", ""},
-		{of(), "abc", ""},
-	} {
-		if got := c.chart.Sketch([]rune(c.marks)); got != c.want {
-			t.Errorf("%v with %q: %q, want %q", c.chart.Commits, c.marks, got, c.want)
-		}
 	}
 }
 

@@ -27,6 +27,7 @@ type DiffLine struct {
 
 // guiltyFirst puts files with guilty lines first, then those with lines that are only required to build.
 func guiltyFirst(lines []DiffLine) (out []DiffLine) {
+	// By rank: guilty, required, all others. Within a rank files stay in the order of git.
 	var files [3][]DiffLine
 	for len(lines) > 0 {
 		end := 1 + slices.IndexFunc(lines[1:], func(l DiffLine) bool { return l.Kind == "file" })
@@ -61,6 +62,7 @@ func covers(h report.Hunk, l DiffLine, file, oldFile string) bool {
 }
 
 // mostDiff is how many lines of a diff a page holds.
+// With more, browsers take seconds to lay the page out.
 const mostDiff = 1500
 
 // boundedDiff keeps every marked line with what is around it, and then the beginning, up to mostDiff lines.
@@ -114,6 +116,7 @@ func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 		case head != nil:
 			l.Kind, inside = "hunk", true
 			oldLine, newLine = lineNumber(head[1]), lineNumber(head[2])
+		// A hunk of a removed line names the old path, which differs where the file was renamed.
 		case !inside && strings.HasPrefix(line, "--- "):
 			oldFile = diffPath(line[4:], "a/")
 		case !inside && strings.HasPrefix(line, "+++ "):
@@ -134,6 +137,7 @@ func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 		}
 		out = append(out, l)
 	}
+	// A hunk of new lines names only these, and what they replaced belongs to the same change.
 	replaced(out)
 	return out
 }

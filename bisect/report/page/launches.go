@@ -14,6 +14,7 @@ import (
 
 // view is the launches behind a document, with what the document calls them. One view serves a search, a comparison
 // and a measurement, which differ in what a candidate is named and how it is coloured.
+// The functions are fields for that reason: a search calls a commit by its place, a comparison by its side.
 type view struct {
 	session  string
 	launches []report.Launch
@@ -29,6 +30,7 @@ type view struct {
 // command that compares uses the purposes of the two ends.
 func sides(session string, l report.Ledger, names [2]string, purposes map[bisect.Purpose]string) view {
 	v := view{session: session, launches: l.Launches, limits: l.Limits, purpose: purposes}
+	// Two candidates have no range; they stay in the order of their launches.
 	v.at = func(bisect.Candidate) int { return 0 }
 	v.state = v.worst
 	v.name = func(c bisect.Candidate) string {
@@ -45,6 +47,7 @@ func sides(session string, l report.Ledger, names [2]string, purposes map[bisect
 }
 
 // worst is the state of the worst launch of a candidate.
+// One launch is enough: what fails now and then is not good.
 func (v view) worst(c bisect.Candidate) (s State) {
 	for _, l := range v.launches {
 		if l.Candidate == c && (s == "" || l.Outcome.Class != bisect.OK) {
@@ -121,6 +124,7 @@ func (v view) phases() Section {
 	}
 	s.Words = "Where the time of a candidate goes: medians over its launches."
 	s.Tables = []Table{phaseTable(c)}
+	// The table has all of them.
 	if n := len(c.Candidates); n > chart.MostCandidates {
 		s.Words += fmt.Sprintf(" The picture holds the %d candidates nearest to the answer, of %d.", chart.MostCandidates, n)
 	}
@@ -131,6 +135,7 @@ func (v view) phases() Section {
 // phaseTable holds the values of the picture, with the limits in its first row.
 func phaseTable(c chart.Phases) Table {
 	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []int{1}, Detail: true}
+	// It stands on top, right above the times that it bounds.
 	limits := []string{"limit", ""}
 	for i, name := range c.Names {
 		t.Columns = append(t.Columns, name)
@@ -151,6 +156,7 @@ func phaseTable(c chart.Phases) Table {
 		row := []string{x.Name, fmt.Sprint(x.N)}
 		for i, v := range x.Seconds {
 			cell := digits(v)
+			// A single launch has no longest time besides its median.
 			if x.N > 1 {
 				cell += " / " + digits(x.Worst[i])
 			}
@@ -162,6 +168,7 @@ func phaseTable(c chart.Phases) Table {
 }
 
 // coldWarm compares first processes, with empty caches, with later ones.
+// Filling them takes longer than all else, at the good end as well: taken together, the two would hide a slow start.
 func coldWarm(d *report.Search, l report.Ledger) Section {
 	t := Table{Title: "Medians", Columns: []string{"phase", "good cold", "good warm", "bad cold", "bad warm"}, Right: []int{1, 2, 3, 4}}
 	cell := func(n report.Number) string {
@@ -194,6 +201,7 @@ func (v view) timeline(known []string) Section {
 		s.Charts[0].Label = "Launches in time, by what they were for"
 		return s
 	}
+	// In words too: both make times incomparable, and marks in a long picture are easily missed.
 	throttled, shared := 0, 0
 	for _, d := range devices {
 		for _, x := range d.Samples {
@@ -215,6 +223,7 @@ func (v view) timeline(known []string) Section {
 }
 
 // deviceTable holds the values of the picture of one device.
+// There are two rows for each launch, before and after it.
 func deviceTable(d chart.Device) Table {
 	t := Table{Title: d.Name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []int{0, 2, 3, 4, 5, 6}, Detail: true}
 	for _, x := range d.Samples {
@@ -247,6 +256,7 @@ func (v view) table(loud map[string]bool) Section {
 		}
 		t.Rows = append(t.Rows, v.row(i+1, l))
 		t.States = append(t.States, chart.Ended(l.Outcome.Class))
+		// Only what culprits printed is quoted (loud), as that is what the answer is about.
 		text := words.Lines(l.Outcome.Tail)
 		if len(s.Output) < mostOutputs && loud[l.Candidate.Commit] && l.Outcome.Class != bisect.OK && text != "" {
 			s.Output = append(s.Output, Output{fmt.Sprintf("Launch %d of %s: %s", i+1, l.Candidate.Brief(), words.Printable(l.Outcome.Describe())), text})
@@ -269,6 +279,7 @@ func (v view) row(n int, l report.Launch) []string {
 		build = words.Seconds(o.Build)
 	}
 	var remarks []string
+	// Whatever may make a launch differ from the others of its commit is a remark.
 	if o.From != "" {
 		remarks = append(remarks, "taken over from session "+o.From)
 	}

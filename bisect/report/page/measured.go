@@ -18,6 +18,7 @@ import (
 func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	v := sides(d.Session, l, [2]string{}, map[bisect.Purpose]string{bisect.EndGood: "launch"})
 	v.name = func(c bisect.Candidate) string { return c.Brief() }
+	// The document describes them at length, while the timeline needs their names only.
 	var devices []string
 	for _, x := range d.Devices {
 		devices = append(devices, x.Name)
@@ -46,6 +47,7 @@ func measuredPhases(d *report.Measurement) Section {
 		t.Rows = append(t.Rows, []string{x.Phase, words.Quantity(float64(x.Times.Median), "s"), extremes(x.Times, "s"), cold})
 	}
 	if len(t.Rows) > 0 {
+		// It is more than the sum of its phases: what the program does before, between and after them is in it.
 		t.Rows = append(t.Rows, []string{"whole launch", words.Quantity(float64(d.Wall.Median), "s"), extremes(d.Wall, "s"), ""})
 	}
 	if !cleared {
@@ -67,6 +69,7 @@ func measuredMetrics(d *report.Measurement, v view) Section {
 		}
 	}
 	s := Section{ID: "metrics", Title: "Metrics", Brief: true, Tables: []Table{t}}
+	// As many as are drawn of a comparison; the table has the others.
 	var ones []chart.One
 	for _, x := range d.Metrics[:min(len(d.Metrics), mostLaunched)] {
 		middle := float64(x.Values.Median)
@@ -113,6 +116,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, Headline: headline, Totals: totals(d.Totals, what), Next: report.Next(d, l)}, f)
 	x := d.Table("A against B", "A", "B")
+	// A side that does not build may be all there is to explain, so the end of what it said is quoted.
 	builds := Section{ID: "builds", Title: "Builds that failed", Brief: true}
 	for _, b := range d.Builds {
 		why := ""
@@ -138,13 +142,8 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// historySketch is a series that text can draw.
-type historySketch struct {
-	chart.Series
-	low, high string // the extremes
-}
-
 // mostSeries is how many series a page shows.
+// Every device, command and metric makes one, and the JSON has all.
 const mostSeries = 24
 
 // historyPage has a section for each series. Series differ in device, command or metric, and are not compared.
@@ -167,12 +166,13 @@ func historyPage(h *report.History) Page {
 
 // historySection is one series: a picture and a table of medians, all in the unit that suits the largest.
 func historySection(s report.HistorySeries, id string) Section {
-	low, high := report.Number(math.Inf(1)), report.Number(math.Inf(-1))
+	high := report.Number(math.Inf(-1))
 	for _, c := range s.Commits {
 		if v := c.Values.Median; v.Known() {
-			low, high = min(low, v), max(high, v)
+			high = max(high, v)
 		}
 	}
+	// One unit for the whole column: values in several cannot be compared at a glance.
 	factor, unit := words.Prefixed(float64(high), words.Printable(s.Unit))
 	scale := report.Number(factor)
 	series := chart.Series{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit))}
@@ -181,6 +181,7 @@ func historySection(s report.HistorySeries, id string) Section {
 		x := chart.Measured{
 			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(c.Words(s.Unit)),
 			Change: words.Change(float64(c.Ratio)), Y: float64(c.Values.Median * scale), Low: float64(c.Values.Low * scale), High: float64(c.Values.High * scale),
+			// A commit of which some launches ended well has a value.
 			Failed: len(c.Failures) > 0 && c.Values.N == 0,
 		}
 		series.Commits = append(series.Commits, x)
@@ -191,10 +192,11 @@ func historySection(s report.HistorySeries, id string) Section {
 		}
 		t.States = append(t.States, state)
 	}
+	// What a reader looks for in a history comes as a list as well.
 	steps := s.Steps()
 	out := Section{
 		ID: id, Brief: true, Title: s.Name() + better(s.Better) + "; " + s.On(), Words: historyWords(s, slices.Contains(t.States, Bad)), Tables: []Table{t},
-		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps), Sketch: historySketch{series, words.Quantity(float64(low), s.Unit), words.Quantity(float64(high), s.Unit)}}},
+		Charts: []Chart{{Label: "Medians of " + series.Name + " by commit, oldest first", Picture: series.Plane(steps)}},
 	}
 	for _, x := range steps {
 		c := series.Commits[x.At]
@@ -221,40 +223,4 @@ func historyWords(s report.HistorySeries, failed bool) string {
 		out = append(out, "Changes are against "+words.Short(*s.Base)+".")
 	}
 	return strings.Join(out, " ")
-}
-
-// Sketch draws one mark per commit, from low to high. One that failed has a mark of its own, one with nothing to show
-// leaves a gap. It is empty where there is nothing to compare.
-func (h historySketch) Sketch(marks []rune) string {
-	low, high, known := math.Inf(1), math.Inf(-1), 0
-	for _, c := range h.Commits {
-		if report.Number(c.Y).Known() {
-			low, high, known = min(low, c.Y), max(high, c.Y), known+1
-		}
-	}
-	if known < 2 || len(marks) == 0 {
-		return ""
-	}
-	cross := 'x'
-	if marks[0] > 0x7f {
-		cross = '×'
-	}
-	var out []rune
-	failed := ""
-	for _, c := range h.Commits {
-		switch {
-		case c.Failed:
-			out = append(out, cross)
-			failed = fmt.Sprintf(", %c failed", cross)
-		case !report.Number(c.Y).Known():
-			out = append(out, ' ')
-		default:
-			at := 0.0
-			if high > low {
-				at = (c.Y - low) / (high - low)
-			}
-			out = append(out, marks[int(math.Round(at*float64(len(marks)-1)))])
-		}
-	}
-	return fmt.Sprintf("%s  %s to %s, oldest first%s\n", string(out), h.low, h.high, failed)
 }

@@ -31,6 +31,7 @@ type Page struct {
 }
 
 // Section is one topic of a page. All its parts may be missing.
+// What a document does not have takes no room: that of an old session, or of a search that was cut off, has less.
 type Section struct {
 	ID      string // its address within the page: lower-case letters and "-"
 	Title   string
@@ -49,11 +50,11 @@ type Section struct {
 type Chart struct {
 	Label   string
 	Picture chart.Picture
-	Sketch  Sketcher // the same as text; nil: text has the tables only
-	More    bool     // one of several that show the same of something else: folded
+	More    bool // one of several that show the same of something else: folded
 }
 
 // Table is a table as readers see it.
+// It is whole. What is left out where there is little room is up to who renders it, by the fields from Detail on.
 type Table struct {
 	Title   string
 	Columns []string
@@ -95,6 +96,7 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 		most = len(x.Rows)
 	}
 	first := len(slices.DeleteFunc(slices.Clone(x.First), func(i int) bool { return i >= len(x.Rows) }))
+	// The rows shown keep their order, since a reader looks for a row where its neighbours are.
 	others := most - min(first, most)
 	for i := range x.Rows {
 		switch {
@@ -109,6 +111,8 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 }
 
 // filled is the table without its empty columns.
+// Many columns are for some programs or metrics only, and an empty one pushes others off a narrow screen. Columns that
+// are named by their number (Right, Few) are renumbered.
 func (x Table) filled() Table {
 	var columns []string
 	rows, to := make([][]string, len(x.Rows)), map[int]int{}
@@ -134,9 +138,6 @@ func (x Table) filled() Table {
 	x.Columns, x.Rows, x.Right, x.Few = columns, rows, moved(x.Right), moved(x.Few)
 	return x
 }
-
-// Sketcher is a picture that text can draw, with marks from low to high. A sketch is whole lines, or "".
-type Sketcher interface{ Sketch(marks []rune) string }
 
 // State marks a row, a commit or an answer. It decides on colour and symbol.
 type State = chart.State
@@ -172,7 +173,9 @@ func New(d report.Document, l report.Ledger) Page {
 	case *report.History:
 		p = historyPage(d)
 	}
+	// This is the one place where texts are cleaned, whoever wrote them: commits, programs, or the user.
 	p.clean()
+	// Page functions list every section that there may be, in its place; most documents fill only some.
 	p.Sections = slices.DeleteFunc(p.Sections, Section.empty)
 	return p
 }
@@ -195,6 +198,7 @@ func (p *Page) clean() {
 		s := &p.Sections[i]
 		s.Title, s.Words, s.Missing = words.Printable(s.Title), words.Printable(s.Words), words.Printable(s.Missing)
 		cleanRows(s.Facts)
+		// Notes and hints may have several lines; all other texts are one.
 		s.List = slices.Clone(s.List)
 		for k, x := range s.List {
 			s.List[k] = words.Lines(x)
@@ -239,7 +243,9 @@ func notes(warnings []string) Section {
 }
 
 // stateOf is the state of a verdict.
+// The words of verdicts are the names of the states.
 func stateOf(v bisect.Verdict) State { return State(v.Word()) }
 
 // digits is a number with the digits that matter.
+// It is for cells whose column names the unit: four digits are about as many as launches repeat.
 func digits(v float64) string { return fmt.Sprintf("%.4g", v) }

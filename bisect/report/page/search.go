@@ -13,6 +13,7 @@ import (
 )
 
 // finder makes the page of a search.
+// Its methods make one part of the page each; what needs no ledger or place is a function.
 type finder struct {
 	*report.Search
 	ledger   report.Ledger
@@ -28,6 +29,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	for _, c := range d.Culprits {
 		f.culprits[c.Commit] = true
 	}
+	// Tables and pictures all go by the places of the commits.
 	f.place()
 	v, r := f.view(), f.drawn()
 	metrics, what := r.Metrics(), tested(d.Axis != report.AxisHistory)
@@ -57,6 +59,7 @@ func (f *finder) place() {
 	for _, id := range order {
 		add(id)
 	}
+	// Parts of a change that were tested later, and commits that left the range since, stand behind it.
 	for _, l := range f.ledger.Launches {
 		add(l.Candidate.Commit)
 	}
@@ -70,6 +73,7 @@ func (f *finder) place() {
 
 // view is the launches of a search as tables and pictures take them.
 func (f *finder) view() view {
+	// A state is that of a commit as it is, whatever flags it was launched with besides.
 	states := map[string]State{}
 	for _, x := range f.places() {
 		states[x.Commit] = x.State
@@ -140,6 +144,7 @@ func suspects(d *report.Search, l report.Ledger) Section {
 	for _, s := range d.Suspects {
 		t.Rows = append(t.Rows, []string{words.Short(s.Commit), words.Percent(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
+	// A long list without a ranking is looked up rather than read.
 	t.Detail = alike(d.Suspects) && len(d.Suspects) > mostSuspects
 	s.Tables = []Table{t}
 	return s
@@ -181,6 +186,7 @@ func shares(d *report.Search, l report.Ledger) Section {
 		}
 		add(where, &m.Effect, m.Share, subject)
 	}
+	// A single culprit that explains all of the difference needs no table.
 	if len(t.Rows) < 2 && len(d.Fixes) == 0 && (d.Rest == nil || d.Rest.Value == 0) {
 		return Section{}
 	}
@@ -250,6 +256,7 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 		s.Words = "From the good end on the left to the bad end on the right: a mark for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
 		s.Charts = along(r, metrics)
 	}
+	// Metrics of which the picture is folded have their tables all the same.
 	for _, m := range metrics {
 		s.Tables = append(s.Tables, f.levelTable(m))
 	}
@@ -260,6 +267,7 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 // the search itself leave suspects.
 func (f *finder) stepTable() Table {
 	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []int{3, 4}}
+	// Of several judgements the last one counts, as it rests on the most launches.
 	for _, s := range f.Steps {
 		left, sure, why := "", "", s.Verdict.Why
 		if s.Role == bisect.RoleSearch {
@@ -268,6 +276,7 @@ func (f *finder) stepTable() Table {
 		if s.Verdict.Probability > 0 && s.Verdict.Call != bisect.Untestable {
 			sure = words.Confidence(s.Verdict.Probability)
 		}
+		// No launch stands behind it, which a reader of the evidence has to know.
 		if s.Inferred {
 			why = "equal inputs: " + why
 		}
@@ -280,6 +289,7 @@ func (f *finder) stepTable() Table {
 // levelTable holds the levels that the picture draws.
 func (f *finder) levelTable(m chart.Metric) Table {
 	t := Table{Title: "Levels of " + m.Name + inUnit(m.Unit), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
+	// Levels know commits by their places only.
 	ids := map[int]string{}
 	for id, i := range f.at {
 		ids[i] = id
@@ -308,6 +318,7 @@ func (f *finder) diff() Section {
 		if diff == "" {
 			continue
 		}
+		// All diffs are shown as one, each below the name of its commit.
 		if len(f.Culprits) > 1 {
 			all = append(all, DiffLine{Kind: "file", Text: words.Printable(f.named(c.Commit))})
 		}
@@ -342,6 +353,7 @@ func (f *finder) places() []chart.Place {
 		x := get(s.Commit)
 		x.State, x.Why = stateOf(s.Verdict), words.Printable(s.Verdict.Why)
 	}
+	// The proof outweighs what single steps have said.
 	for id := range f.culprits {
 		get(id).State = Culprit
 	}

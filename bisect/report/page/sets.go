@@ -20,6 +20,7 @@ func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "t
 // guiltySet is the evidence for a guilty set.
 func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	var out rows
+	// An inferred answer is no evidence of how often a set fails.
 	n, failed := 0, 0
 	for _, x := range tests {
 		if !x.Inferred && x.Name() == s.Name() {
@@ -34,6 +35,7 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 			often = fmt.Sprintf("in %d of %d launches", failed, n)
 		}
 	}
+	// Verification is what tells the parts of a set from each other.
 	if !s.Certified {
 		out.add("confidence", "not verified")
 		return out
@@ -46,6 +48,7 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	if required := s.Required(); len(required) > 0 {
 		out.add("required", strings.Join(required, ", ")+" (not decided: without it the run fails in another way)")
 	}
+	// Another value of the same flag may be the simplest way out.
 	for _, o := range s.Others {
 		out.add("instead", o.Name+": "+string(o.Answer))
 	}
@@ -67,12 +70,14 @@ func setsSection(d *report.Search) Section {
 		what = "hunks"
 	}
 	s := Section{ID: "sets", Title: "Sets of " + what + " that were tested"}
+	// "All" is said only where it is proven: a reader would look no further.
 	switch {
 	case len(d.MinimalSets) > 0 && d.Complete:
 		s.Title = "All minimal sets of " + what + " that fail"
 	case len(d.MinimalSets) > 0:
 		s.Title = "Minimal sets of " + what + " that fail; there may be more"
 	}
+	// What the list of tests does not tell comes before it.
 	slow := Table{Title: "Slow sets that do not show the complaint", Columns: []string{"set", "against the base", "time"}}
 	for _, x := range d.SlowSets {
 		slow.Rows = append(slow.Rows, []string{x.Name(), fmt.Sprintf("%.1f times slower", x.Ratio), words.Seconds(x.Seconds)})
@@ -103,6 +108,7 @@ func testTable(d *report.Search) Table {
 }
 
 // claims are the hypotheses of the user, and what the tests say about them.
+// A claim that is confirmed is coloured as bad: it names what breaks the program.
 func claims(d *report.Search) Section {
 	t := Table{Title: "Claims and verdicts", Columns: []string{"verdict", "claim", "settings", "with", "others", "evidence"}}
 	for _, c := range d.Hypotheses {
@@ -139,6 +145,7 @@ func keep(d *report.Search) Section {
 		recommended = r.Name()
 		row(*r, "recommended")
 	}
+	// The recommended set may also be the one that keeps the most, and is then listed as both.
 	for _, x := range d.SafeSets {
 		switch {
 		case d.Recommended != nil && x.Name() == recommended && !x.Maximum:
@@ -160,6 +167,7 @@ func effects(d *report.Search) Section {
 	s.List = slices.DeleteFunc([]string{report.Text(d.Advice)}, func(x string) bool { return x == "" })
 	t := Table{Title: "Effects on the metric", Columns: []string{"flag", "metric", "better", "change (95 % CI)"}}
 	var c []chart.Changed
+	// A term of several flags is what they do together, beyond what each does alone.
 	for _, e := range d.Effects {
 		name := strings.Join(e.Terms, " with ")
 		c = append(c, chart.Changed{Name: words.Printable(name), Ratio: e.Ratio, Low: e.Low, High: e.High, Value: words.Change(e.Ratio)})

@@ -148,7 +148,6 @@ func markdownSection(s page.Section, rows int) string {
 	if s.Missing != "" {
 		fmt.Fprintf(&b, "\n%s\n", escaped(s.Missing))
 	}
-	b.WriteString(sketches(s))
 	if s.Diff != nil {
 		b.WriteString(markdownDiff(s.Diff))
 	}
@@ -165,20 +164,6 @@ func markdownSection(s page.Section, rows int) string {
 		fmt.Fprintf(&b, "\n%s\n\n%s", escaped(o.Title), fenced("", o.Text))
 	}
 	return b.String()
-}
-
-// sketches are the pictures that text can draw. Block characters are safe: GitHub shows Markdown in UTF-8.
-func sketches(s page.Section) string {
-	var b strings.Builder
-	for _, c := range s.Charts {
-		if c.Sketch != nil {
-			b.WriteString(c.Sketch.Sketch([]rune("▁▂▃▄▅▆▇█")))
-		}
-	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "\n" + fenced("", b.String())
 }
 
 // markdownTable writes a table: a long one keeps its beginning, and one that stands behind a picture is folded.

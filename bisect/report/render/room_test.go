@@ -87,7 +87,7 @@ func TestTextFits(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, width := range []int{80, 60, 132} {
 			var b strings.Builder
-			if err := Text(&b, all[name], Terminal{Width: width, Marks: []rune("_-=")}); err != nil {
+			if err := Text(&b, all[name], Terminal{Width: width}); err != nil {
 				t.Fatal(err)
 			}
 			lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")

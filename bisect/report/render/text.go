@@ -1,6 +1,6 @@
 // Package render writes a page as text for a terminal ([Text]), as Markdown for a pull request ([Markdown]), or as one
-// HTML file ([HTML]). Each writes the same answer, card by card, and the same sections in the same order; of pictures,
-// text and Markdown show a sketch or leave them to the tables that hold the same values.
+// HTML file ([HTML]). Each writes the same answer, card by card, and the same sections in the same order. Text and
+// Markdown have no pictures: the tables hold the same values.
 //
 // It must not know documents: what to say is decided in package page, and here only how it looks, what fits, and what
 // has to be escaped. A page is printable already ([words.Printable]); what markup a format adds is escaped here.
@@ -17,12 +17,11 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// Terminal is what the place that text goes to can show. The zero value is a file: no colours, no width, no sketches.
+// Terminal is what the place that text goes to can show. The zero value is a file: no colours, no width.
 type Terminal struct {
 	Colour bool
-	Width  int    // characters in a line; 0: any number
-	Marks  []rune // of a line of values, from low to high; none draws no line
-	All    bool   // every row and section, rather than what fits a screen
+	Width  int  // characters in a line; 0: any number
+	All    bool // every row and section, rather than what fits a screen
 }
 
 // mostLines is how many lines the output takes at most where not All is wanted: less than the 24 of a small terminal.
@@ -286,11 +285,6 @@ func (t Terminal) brief(s page.Section, most int) []string {
 			out = append(out, line)
 		}
 	}
-	for _, c := range s.Charts {
-		if line := t.sketch(c); line != "" {
-			out = append(out, t.fit(strings.TrimSuffix(line, "\n")))
-		}
-	}
 	for _, x := range s.Tables {
 		if room := most - len(out) - min(len(s.List), 1); !x.Detail && room > 2 {
 			x.Notes = nil // they explain the whole table
@@ -396,23 +390,8 @@ func (t Terminal) section(s page.Section) string {
 		}
 		b.WriteString(t.table(x))
 	}
-	for _, c := range s.Charts {
-		b.WriteString(t.sketch(c))
-	}
 	for _, x := range s.List {
 		fmt.Fprintf(&b, "  - %s\n", strings.ReplaceAll(x, "\n", "\n    "))
-	}
-	return b.String()
-}
-
-// sketch is a picture as text can draw it; "" where it cannot.
-func (t Terminal) sketch(c page.Chart) string {
-	if c.Sketch == nil || len(t.Marks) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	for line := range strings.Lines(c.Sketch.Sketch(t.Marks)) {
-		b.WriteString("  " + line)
 	}
 	return b.String()
 }

@@ -184,7 +184,7 @@ func TestTextOfComparison(t *testing.T) {
 	}
 }
 
-func TestHistoryLine(t *testing.T) {
+func TestTextOfHistory(t *testing.T) {
 	commit := func(v float64) report.HistoryCommit {
 		c := report.HistoryCommit{Commit: strings.Repeat("c", 40), Date: "2026-01-01T00:00:00Z", Launches: 2, Values: report.Summary{N: 2, Median: report.Number(v), Low: report.Unknown()}, Ratio: report.Unknown()}
 		if math.IsNaN(v) {
@@ -194,21 +194,7 @@ func TestHistoryLine(t *testing.T) {
 		return c
 	}
 	h := &report.History{Shown: 4, All: 5, Series: []report.HistorySeries{{Metric: "time", Unit: "s", Command: []string{"./bench"}, Commits: []report.HistoryCommit{commit(1e-3), commit(2e-3), commit(math.NaN()), commit(3e-3)}}}}
-	text := func(marks string) string {
-		var b bytes.Buffer
-		if err := Text(&b, page.New(h, report.Ledger{}), Terminal{Marks: []rune(marks), All: true}); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	holds(t, text("012"), "time; no device watched; ./bench\n", "  01x2  1.000 ms to 3.000 ms, oldest first, x failed\n", "2 crash", "4 of 5 measured commits")
-	h.Series[0].Unit = "1"
-	h.Series[0].Commits[3].Failures = nil
-	h.Series[0].Commits[2] = h.Series[0].Commits[0]
-	holds(t, text("▁▄█"), "  ▁▄▁█  0.001000 to 0.003000, oldest first\n")
-	if plain := text(""); strings.Contains(plain, "oldest first\n") {
-		t.Error(plain)
-	}
+	holds(t, textOf(t, page.New(h, report.Ledger{})), "time; no device watched; ./bench\n", "2 crash", "4 of 5 measured commits")
 }
 
 func TestTextOfMeasurement(t *testing.T) {
@@ -405,7 +391,7 @@ func FuzzNew(f *testing.F) {
 		if err := Markdown(&b, p, MarkdownLimit); err != nil || b.Len() > MarkdownLimit {
 			t.Fatalf("%d bytes, %v", b.Len(), err)
 		}
-		if err := Text(io.Discard, p, Terminal{Marks: []rune("_-="), Width: len(doc) % 90, All: len(doc)%2 == 0}); err != nil {
+		if err := Text(io.Discard, p, Terminal{Width: len(doc) % 90, All: len(doc)%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -209,7 +209,8 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 			}
 		}
 		if once := q.once; once && !gone {
-			if q.once = false; newStage(q, r).open() {
+			q.once = false
+			if _, st := newStage(q, r).settled(r.Least); st != worse { // more launches do not tell the ends apart
 				r.Rounds++ // the ends are compared again by all launches
 				return false, true, nil
 			}

@@ -110,12 +110,6 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
-// open reports that the launches do not tell the ends apart yet.
-func (s *stage) open() bool {
-	_, st := s.settled(s.r.Least)
-	return st != worse
-}
-
 // atOnce is how many pairs of launches are made at a time, where so many are needed. A device makes one pair.
 func atOnce(r *search.Run, need int) int {
 	return max(1, min(need, max(len(r.Search.Devices), r.Search.AtOnce/2)))
@@ -245,7 +239,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		return s.orWhole(pick, least, clear), worse
 	}
 	enough := minAlikePairs
-	pick = s.largest()
+	pick = largest(s.models)
 	if d, sd := s.models[pick].Step(); d < -2*sd {
 		enough *= 2 // looks faster, as it may when modes of the machine have fallen so
 	}
@@ -361,9 +355,9 @@ func (s *stage) orWhole(pick int, least, clear float64) int {
 }
 
 // largest is the channel of the largest step.
-func (s *stage) largest() int {
+func largest(models []*levels.Belief) int {
 	best, at := math.Inf(-1), 0
-	for k, m := range s.models {
+	for k, m := range models {
 		if d, _ := m.Step(); d > best {
 			best, at = d, k
 		}
