@@ -57,6 +57,7 @@ var meanings = []Key{{Good, "", "good"}, {Bad, "", "bad"}, {Culprit, "", "first 
 
 // keys are the explanations of the states that some dots have, in a fixed order.
 func keys(all ...[]Dot) (out []Key) {
+	// The order is fixed, so that legends of different pictures read alike.
 	for _, k := range meanings {
 		for _, dots := range all {
 			if slices.ContainsFunc(dots, func(d Dot) bool { return d.State == k.State }) && !slices.Contains(out, k) {
@@ -97,6 +98,7 @@ func (c *canvas) legend(keys []Key) {
 
 // mark draws the shape of a state centred at a place; x is a length of CSS. key is "" or what other marks are about
 // too.
+// One without a state is drawn hollow.
 func (c *canvas) mark(x string, y float64, state State, key, title string) {
 	if state == "" {
 		state = "none"
@@ -145,6 +147,7 @@ func (c *canvas) word(x, y float64, class, s string) {
 // words writes texts above their places, in as many lines as it takes for none to touch another on a phone, and
 // returns the height that takes. With dry they are only measured. at turns a value into a place.
 func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
+	// A page cannot measure text before it is shown, so the width of a phone is assumed.
 	const height, wide = 16, 0.034 // of a line, and of a character on a phone
 	var ends []float64
 	sorted := slices.Clone(all)
@@ -161,6 +164,7 @@ func (c *canvas) words(all []Line, at func(float64) float64, dry bool) float64 {
 		case x > 0.88:
 			from, to = x-2*half, x
 		}
+		// The first line that has ended by here takes the text.
 		row := slices.IndexFunc(ends, func(end float64) bool { return end <= from })
 		if row < 0 {
 			row, ends = len(ends), append(ends, 0)
@@ -240,6 +244,7 @@ func scale(name string, zero bool, values ...float64) Axis {
 	if zero {
 		a.Min = min(0, a.Min)
 	}
+	// Marks have a size, and would be cut in half at the very edge.
 	room := (a.Max - a.Min) * 0.06
 	if room == 0 {
 		room = max(math.Abs(a.Max)*0.02, 1e-12)
@@ -277,6 +282,7 @@ func (a Axis) ticks() (out []Line) {
 	}
 	if a.Log {
 		steps := []float64{1, 2, 5}
+		// Beyond two powers of ten there is no room for labels between them.
 		if a.Max/a.Min > 100 {
 			steps = steps[:1]
 		}
@@ -311,6 +317,7 @@ func (a Axis) ticks() (out []Line) {
 			v = 0 // and not -0
 		}
 		s := strconv.FormatFloat(v, 'f', digits, 64)
+		// Longer labels would run into the picture.
 		if math.Abs(v) >= 1e6 || digits > 6 {
 			s = strconv.FormatFloat(v, 'e', 1, 64)
 		}
@@ -324,6 +331,7 @@ func (a Axis) ticks() (out []Line) {
 
 // change writes a ratio as a change in per cent, or as a multiple where that reads better.
 func change(ratio float64) string {
+	// Per cent beyond that are harder to read than a factor.
 	if ratio >= 3 || ratio < 0.2 {
 		return strconv.FormatFloat(ratio, 'g', 3, 64) + "×"
 	}
@@ -346,6 +354,7 @@ func ratios(name string, values ...float64) Axis {
 				low = min(low, v)
 			}
 		}
+		// A linear scale would press all small changes into one spot.
 		a.Min, a.Log = low/1.1, true
 	}
 	return a

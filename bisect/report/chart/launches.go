@@ -57,6 +57,7 @@ type Timed struct {
 // Phases gathers the phases in the order in which they run, and for each candidate their median and longest times. A
 // phase that a candidate never reached takes no room in its bar.
 func (l Launches) Phases() Phases {
+	// PhaseCosts has the order: phases come as programs enter them, whatever launch saw them first.
 	c := Phases{Whole: l.Limits[bisect.WholeTrial]}
 	index := map[string]int{}
 	for _, r := range (report.Ledger{Launches: l.All}).PhaseCosts() {
@@ -89,6 +90,7 @@ func (l Launches) Phases() Phases {
 				median = 0
 			}
 			x.Seconds = append(x.Seconds, float64(median))
+			// Limits stop the longest launch, not the median, so it is kept beside that.
 			x.Worst = append(x.Worst, slices.Max(append(seen, 0)))
 		}
 		c.Candidates = append(c.Candidates, x)
@@ -112,6 +114,7 @@ func nearest(all []Timed) []Timed {
 	if len(all) <= MostCandidates {
 		return all
 	}
+	// Neighbours of the answer are what it is compared with.
 	centre := slices.IndexFunc(all, func(c Timed) bool { return c.State == Culprit })
 	if centre < 0 {
 		centre = max(0, slices.IndexFunc(all, func(c Timed) bool { return c.State == Bad }))
@@ -193,6 +196,7 @@ func (l Launches) Devices(known []string) (out []Device) {
 	for i, x := range l.All {
 		for _, n := range x.Outcome.Devices {
 			var before, after Sample
+			// Readings are kept as the device gave them: their keys are those of the tags of Sample.
 			if json.Unmarshal(n.Before, &before) != nil || json.Unmarshal(n.After, &after) != nil {
 				continue
 			}
@@ -201,6 +205,7 @@ func (l Launches) Devices(known []string) (out []Device) {
 			after.Throttled, after.Shared = words.Printable(n.Throttled), words.Printable(n.Shared)
 			k := slices.IndexFunc(out, func(d Device) bool { return d.uuid == n.UUID })
 			if k < 0 {
+				// A device that the document does not list is called by its id.
 				name := n.UUID
 				for _, d := range known {
 					if n.UUID != "" && strings.Contains(d, n.UUID) {
@@ -228,6 +233,7 @@ func (l Launches) Timeline(devices []Device) Rows {
 	var order []string
 	lanes := map[string][]track{}
 	end := 0.0
+	// The end is needed first, since how close two bars may be depends on it.
 	for _, x := range l.All {
 		end = max(end, x.Outcome.At+x.Outcome.Wall)
 	}
@@ -279,6 +285,7 @@ func (l Launches) lane(x report.Launch, devices []Device) string {
 	if x.Drill {
 		name = "within the culprit"
 	}
+	// With one device, naming it in every lane would only take room.
 	if len(devices) < 2 {
 		return name
 	}
@@ -304,6 +311,7 @@ type track []bars
 
 // put adds a launch to the first track in which it has room, else to a new one.
 func put(all []track, b bars) []track {
+	// Times are sums of floats: launches one after the other may seem to overlap by less than this, in seconds.
 	const touch = 1e-6
 	for i, t := range all {
 		if t[len(t)-1].to <= b.from+touch {
@@ -345,6 +353,7 @@ func (d Device) traces(named bool) (out []Row) {
 		var values []float64
 		every := len(d.Samples)/mostPoints + 1
 		for i, s := range d.Samples {
+			// Throttling is rare and may lie between the readings that are kept, so those are kept too.
 			v, marked := of.value(s), s.Throttled != "" || s.Shared != ""
 			if v == 0 || i%every != 0 && !(marked && of.unit == "MHz") {
 				continue
@@ -372,6 +381,7 @@ func (d Device) traces(named bool) (out []Row) {
 		if low == high {
 			row.Value = words.Figure(low) + " " + of.unit
 		}
+		// A clock that moves by a few MHz must not look like one that collapses.
 		heights := scale("", false, low, high, low*0.98, high*1.02)
 		row.Scale = &heights
 		out = append(out, row)

@@ -34,6 +34,7 @@ func Forest(all []Changed, band float64, name string) Rows {
 		out.Band = &[2]float64{1 / (1 + band), 1 + band}
 		values = append(values, out.Band[0], out.Band[1])
 	}
+	// Callers have put what matters first, so that the bound cuts off what does not.
 	for _, x := range all[:min(len(all), mostChanges)] {
 		row := Row{Group: x.Group, Name: x.Name, State: x.State, Value: x.Value}
 		row.Span = &Span{Low: x.Low, Mid: x.Ratio, High: x.High, State: x.State, Title: x.Title}
@@ -74,6 +75,7 @@ func (l Launches) Launched(metrics []One, sides []Side, band float64, name strin
 		out.Band = &[2]float64{1 / (1 + band), 1 + band}
 		values = append(values, out.Band[0], out.Band[1])
 	}
+	// The first launch of a program with caches fills them, and is no measurement of the kernel.
 	warm := slices.ContainsFunc(l.All, func(x report.Launch) bool { return x.Outcome.Caches == "warm" })
 	for _, m := range metrics {
 		if !(m.Middle > 0) {
@@ -96,6 +98,7 @@ func (l Launches) Launched(metrics []One, sides []Side, band float64, name strin
 					}
 				}
 			}
+			// A side without launches that count has no row at all.
 			if len(row.Dots) > 0 {
 				out.Rows = append(out.Rows, row)
 				if row.Span != nil {

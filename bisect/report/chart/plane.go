@@ -57,6 +57,7 @@ func (p Plane) draw(c *canvas) {
 	if !p.Flat && p.Y.Name != "" {
 		c.f(`<p class="axis-name y">%s</p>`, text(p.Y.Name))
 	}
+	// Heads may take several lines, so their height is measured before anything is drawn.
 	top := c.words(p.Heads, p.place, true) + 4
 	bottom := top
 	if !p.Flat {
@@ -85,6 +86,7 @@ func (p Plane) draw(c *canvas) {
 			c.line(0, y(l.At), 1, y(l.At), "rule")
 			c.f(`<text class="mark" x="4" y="%s" text-anchor="start">%s</text>`, short(y(l.At)-4), text(l.Text))
 		}
+		// Levels are steps, not slopes: a commit has one level until the next one changes it.
 		for i := 1; i < len(p.Level); i++ {
 			a, b := p.Level[i-1], p.Level[i]
 			c.line(p.place(a.X), y(a.Y), p.place(b.X), y(a.Y), "level")
@@ -149,6 +151,7 @@ func (p Plane) strip(c *canvas, s Strip, y, height float64) {
 	for _, r := range s.Shade {
 		c.bar(p.place(float64(r[0])-0.5), p.place(float64(r[1])+0.5), y, height, "suspects", "", words.Count(r[1]-r[0]+1, "suspect"))
 	}
+	// What was tested has a mark of its own, and would show through a hollow one.
 	tested := map[int]bool{}
 	for _, m := range s.Marks {
 		tested[int(m.X)] = true
@@ -213,6 +216,7 @@ func (b Belief) draw(c *canvas) {
 		c.f(`<g class="step" data-words="%s"><rect class="back" x="0" y="%s" width="100%%" height="%s"/>`, text(s.Words), short(y), short(height))
 		most := 0.0
 		for _, m := range s.Runs {
+			// The likeliest single commit of this step sets the darkest shade.
 			most = max(most, m.P/float64(m.To-m.From+1))
 		}
 		for _, m := range s.Runs {

@@ -71,6 +71,7 @@ const (
 // numbers, the time of the whole run, and the phases; at most mostMetrics, and phases only if one comes first.
 func (r Range) Metrics() []Metric {
 	var all []*Metric
+	// The first launch to name a metric says its unit and its place among metrics of equal rank.
 	get := func(name, unit string) *Metric {
 		for _, m := range all {
 			if m.Name == name {
@@ -251,6 +252,7 @@ func (r Range) levels(m Metric) []Level {
 		}
 	}
 	out := []Level{}
+	// A commit of which every launch failed still has a level: how long they took.
 	for i, v := range any {
 		if well[i] != nil {
 			v = well[i]
@@ -415,6 +417,7 @@ func (r Range) Belief() (out Belief, ok bool) {
 		x := Believed{Look: Dot{X: float64(at), State: State(s.Verdict.Word()), Key: key(at)}}
 		x.Words = fmt.Sprintf("%s %s, %s left", words.Short(s.Commit), s.Verdict.Word(), words.Count(s.Remaining, "suspect"))
 		for _, m := range s.Belief {
+			// The range may have changed since a belief was kept: what has no place any more is left out.
 			from, known := r.At[m.From]
 			to, also := r.At[cmp.Or(m.To, m.From)]
 			if known && also && from <= to && to < r.Length {

@@ -76,6 +76,7 @@ func (r Rows) draw(c *canvas) {
 		class += " lanes"
 	}
 	c.f(`<div class="%s" role="group" aria-label="%s" tabindex="0">`, class, text(c.label))
+	// Grid and labels share them.
 	ticks := r.Axis.ticks()
 	head := c.words(r.Lines, r.Axis.at, true)
 	c.f(`<div class="r head" aria-hidden="true"><span></span><svg height="%s"><defs><g id="%s-grid">`, short(head+1), c.id)
@@ -134,6 +135,7 @@ func (r Rows) row(c *canvas, x Row) {
 		if r.Lanes {
 			y, h = 2, height-4
 		}
+		// A bar of no width can neither be seen nor pointed at.
 		from, to := r.Axis.at(b.From), r.Axis.at(b.To)
 		c.bar(from, max(to, from+0.001), y, h, b.Class, b.Key, b.Title)
 	}
@@ -152,6 +154,7 @@ func (r Rows) row(c *canvas, x Row) {
 		}
 		c.mark(pc(r.Axis.at(d.X)), y, d.State, d.Key, d.Title)
 	}
+	// The median comes last, so that no launch covers it.
 	if s := x.Span; s != nil && finite(s.Mid) {
 		m := r.Axis.at(s.Mid)
 		c.f(`<line class="median s-%s" x1="%s" y1="%s" x2="%s" y2="%s"%s`, s.State, pc(m), short(height/2-7), pc(m), short(height/2+7), keyed(s.Key))
@@ -168,6 +171,7 @@ func (r Rows) row(c *canvas, x Row) {
 func (r Rows) trace(c *canvas, x Row, height float64) {
 	at := func(d Dot) (float64, float64) { return r.Axis.at(d.X), (height - 8) * (1 - x.Scale.at(d.Y)) }
 	c.f(`<svg y="4" width="100%%" height="%s" viewBox="0 0 1000 %s" preserveAspectRatio="none"><path class="trace" d="`, short(height-8), short(height-8))
+	// One path for the whole trace: a line for each pair of points would make pages much larger.
 	for i, d := range x.Trace {
 		a, b := at(d)
 		command := "L"
@@ -212,6 +216,7 @@ func (m Matrix) draw(c *canvas) {
 	}
 	c.f(`<th scope="col">answer</th></tr></thead><tbody>`)
 	for _, r := range m.Rows {
+		// The title is what else is known of the test, for whoever points at its row.
 		c.f(`<tr title="%s">`, text(r.Title))
 		for i, cell := range r.Cells {
 			if cell == "" {

@@ -41,6 +41,7 @@ func Annotation(g *report.Gate) string {
 	case g.Error != nil:
 		text += "\n" + *g.Error
 	}
+	// Without a place GitHub shows the annotation on the page of the job.
 	where := ""
 	if g.Culprit != nil {
 		text += "\n" + g.Culprit.Sentence() + ": " + g.Culprit.Subject

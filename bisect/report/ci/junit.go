@@ -78,6 +78,7 @@ func JUnit(w io.Writer, g *report.Gate) error {
 			s.Skipped++
 		}
 	}
+	// encoding/xml leaves out the declaration.
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}

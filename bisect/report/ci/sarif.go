@@ -101,6 +101,7 @@ func sarifResult(g *report.Gate, rule, level, text, number string) object {
 		"ruleId": rule, "ruleIndex": slices.IndexFunc(sarifRules(), func(x object) bool { return x["id"] == rule }), "level": level,
 		"message": message(text), "partialFingerprints": object{"kbisectNumber/v1": hex.EncodeToString(sum[:])},
 	}
+	// GitHub shows a result only where it has a location; one alone is shown of several.
 	if len(places) > 0 {
 		p := places[0]
 		r["locations"] = []object{{"physicalLocation": object{

@@ -148,6 +148,7 @@ func values(ledger report.Ledger, c report.Culprit) string {
 	if c.Effect.Exact != nil { // its words have them
 		return ""
 	}
+	// Index 0 is before the culprit, 1 is with it.
 	var medians [2]float64
 	unit, name := "", ""
 	// Only launches of the proof count: the two sides took turns, from clean builds.
@@ -220,6 +221,7 @@ func confidence(ledger report.Ledger, c report.Culprit) string {
 	other, likewise := count(bisect.ConfirmParent, c.Parents...)
 	how := ""
 	switch {
+	// The numbers are left out rather than guessed.
 	case own == 0 || other == 0: // an old session, or one whose launches are gone
 		how = ": fresh launches from clean builds show it here and not in " + against
 	// Times are compared by their values: how many launches failed says nothing here.
@@ -386,6 +388,7 @@ func (f *finder) common() []Row {
 			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory})
 		}
 	}
+	// A search of flags stays at one commit, so there is no range to name.
 	if f.Ends.Good == f.Ends.Bad { // flags
 		out.row(commitRow("tested at", f.ledger, f.Ends.Bad, ""))
 		return out
@@ -451,6 +454,7 @@ func (f *finder) strip() Strip {
 // Caption says in words what the strip shows, except its marks.
 func (s Strip) Caption() string {
 	text := fmt.Sprintf("Every commit from %s to %s: a mark where it was judged, a tick where it was not.", s.From, s.To)
+	// They are shaded in the picture, which has no room to say why.
 	if n := len(s.Suspects); n > 0 {
 		text += fmt.Sprintf(" The culprit is among the shaded ones, %d.", n)
 	}
@@ -479,6 +483,7 @@ func tested(settings bool) string {
 
 // totals are what a job took, in one line. Candidates are called what, in the singular.
 func totals(t report.Totals, what string) string {
+	// A job that was answered from the store, or that ended before its first launch, took nothing.
 	if t.Trials == 0 && t.Wall == 0 {
 		return ""
 	}

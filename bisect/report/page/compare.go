@@ -35,6 +35,7 @@ func comparisonPage(d *report.Comparison, l report.Ledger) Page {
 	f.add("confidence", report.Confidence(c.Compared))
 	f.add("error", report.Text(d.Error))
 	p := one(Page{Session: d.Session, Result: d.Result, State: contrastState(d.Result), Headline: cmp.Or(d.Verdict, d.Result), Totals: totals(d.Totals, tested(d.FlagsDiffer())), Next: report.Next(d, l)}, f)
+	// The verdict leads with a change and its interval. The card has that interval in a row of its own.
 	p.Cards[0].Head = cmp.Or(head, d.Result)
 	p.Sections = []Section{c.metrics(v), notes(d.Warnings), launched(c.names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, tested(d.FlagsDiffer()), d.Devices, ""), v.table(nil)}
 	return p
@@ -83,6 +84,7 @@ func gateRows(d *report.Gate, l report.Ledger, change string) []Row {
 	case d.Result == report.GateRegression:
 		f.add("culprit", "one of the commits of the branch; --bisect finds which")
 	}
+	// A trade may be worth it: what got better is weighed against what got worse.
 	if d.Result == report.GateRegression {
 		f.add("better", d.Improved())
 	}
@@ -103,6 +105,7 @@ func changedLines(diff string, first []report.Hunk) (out []DiffLine) {
 			out = append(out, l)
 		}
 	}
+	// A terminal has 24 lines, and the answer must fit them with its commands.
 	if n := len(out); n > most {
 		out = append(out[:most:most], DiffLine{Kind: "note", Text: fmt.Sprintf("… %d more", n-most)})
 	}
@@ -138,6 +141,7 @@ func accepted(d *report.Gate) (out []string) {
 
 // gateSuspects are what a search for the culprit left, where it did not name one.
 func gateSuspects(d *report.Gate) Section {
+	// A gate has no probabilities of suspects, unlike a search.
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "subject"}}
 	if d.Culprit == nil && d.Search != nil {
 		for _, s := range d.Search.Suspects {

@@ -106,6 +106,7 @@ func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 	oldLine, newLine, inside := 0, 0, false
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		l := DiffLine{Kind: "note", Text: words.Tabbed(line)}
+		// An empty line has no sign; some mailers strip the space of an empty line of context.
 		sign := ""
 		if line != "" {
 			sign = line[:1]
@@ -155,6 +156,7 @@ func replaced(lines []DiffLine) {
 // diffPath is the path in a line that begins with --- or +++.
 func diffPath(s, prefix string) string {
 	s, _, _ = strings.Cut(s, "\t")
+	// git quotes paths with unusual characters as C does (core.quotePath).
 	if q, err := strconv.Unquote(s); err == nil {
 		s = q
 	}

@@ -103,6 +103,7 @@ func (v view) called(p bisect.Purpose) string { return cmp.Or(v.purpose[p], stri
 
 // why is the purpose of a launch. A set that is timed to be kept is launched with the purpose of the bad end.
 func (v view) why(l report.Launch) string {
+	// All changes together are what the first launch of that purpose is of.
 	first := slices.IndexFunc(v.launches, func(x report.Launch) bool { return x.Purpose == l.Purpose })
 	if v.flags && l.Purpose == bisect.EndBad && l.Candidate != v.launches[first].Candidate {
 		return "keep"
@@ -197,6 +198,7 @@ func (v view) timeline(known []string) Section {
 	devices := l.Devices(known)
 	s.Charts = []Chart{{Label: "Launches in time, by what they were for; below them what the device went through", Picture: l.Timeline(devices)}}
 	s.Words = "A lane for each purpose of launches, more where they overlap. A build is drawn right before its launch, although it may have been made ahead."
+	// Without readings of a device only the lanes of launches are drawn.
 	if len(devices) == 0 {
 		s.Charts[0].Label = "Launches in time, by what they were for"
 		return s
@@ -271,6 +273,7 @@ func (v view) table(loud map[string]bool) Section {
 // row is launch n of the table, counted from 1 as the pictures count them.
 func (v view) row(n int, l report.Launch) []string {
 	o := l.Outcome
+	// A build that another launch has made already took no time here.
 	build := ""
 	switch {
 	case o.CacheHit:

@@ -26,6 +26,7 @@ func measurementPage(d *report.Measurement, l report.Ledger) Page {
 	var f rows
 	what := tested(strings.Contains(d.Candidate.Revision, ":"))
 	f.row(sideRow("commit", l, d.Candidate))
+	// Only a cgroup knows it, which not every machine lets kbisect use.
 	if d.Memory != nil {
 		f.add("memory", fmt.Sprintf("%.0f MiB at most", float64(*d.Memory)/(1<<20)))
 	}
@@ -150,6 +151,7 @@ const mostSeries = 24
 func historyPage(h *report.History) Page {
 	var f rows
 	f.add("note", "launches of different days compare loosely, since machines drift; kbisect compare launches in turn")
+	// Sessions pile up over the years, so a history shows the newest commits.
 	if h.Shown < h.All {
 		f.add("shown", fmt.Sprintf("%d of %s; --limit shows more", h.Shown, words.Count(h.All, "measured commit")))
 	}

@@ -157,6 +157,7 @@ func prospect(d *report.Search) Section {
 	}
 	p := *d.Prospect
 	p.Left = 0 // what was left of the budget then is of no use now
+	// The words are those that the search said while it ran.
 	head, hints := words.Prospect(p)
 	return Section{ID: "forecast", Title: fmt.Sprintf("Forecast after the first %s", words.Count(p.Made, "launch")), List: append([]string{head}, hints...)}
 }
@@ -244,6 +245,7 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 	if f.Range > 0 && f.Axis == report.AxisHistory {
 		s.Title = fmt.Sprintf("Search log: %s, %d change the build's or run's inputs", words.Count(f.Range, "commit"), f.Matter)
 	}
+	// Sets are listed by their tests; without a step there is nothing in order.
 	if len(r.Places) == 0 || f.Axis != report.AxisHistory && len(f.Steps) == 0 {
 		return s
 	}

@@ -98,6 +98,7 @@ func testTable(d *report.Search) Table {
 	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time", "set"}, Right: []int{3}, Detail: true}
 	for _, x := range d.Tests {
 		how, took := "run", words.Seconds(x.Seconds)
+		// What follows from other tests took no time.
 		if x.Inferred {
 			how, took = "inferred", ""
 		}

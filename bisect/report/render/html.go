@@ -62,6 +62,7 @@ func HTML(w io.Writer, p page.Page) error {
 	if err != nil {
 		return err
 	}
+	// The policy names the script by its hash, so both must come from the same text.
 	script, style := file("page.js"), file("page.css")
 	return t.Execute(w, struct {
 		page.Page
@@ -79,6 +80,7 @@ func strip(s page.Strip) template.HTML {
 	}
 	p := chart.Plane{Length: len(s.States), Flat: true, Strip: &chart.Strip{}}
 	for at, state := range s.States {
+		// Commits without a mark are drawn hollow by package chart.
 		if state != "" {
 			p.Strip.Marks = append(p.Strip.Marks, chart.Dot{X: float64(at), State: state, Key: fmt.Sprint(at), Title: fmt.Sprintf("commit %d: %s", at, state)})
 		}
@@ -129,6 +131,7 @@ func rowState(t page.Table, i int) page.State {
 // heading is the answer or, where there are several, what they have in common; names between backquotes become code.
 func heading(p page.Page) template.HTML {
 	text := p.Headline
+	// A single card has its headline here and nowhere else on the page.
 	if len(p.Cards) == 1 {
 		text = p.Cards[0].Head
 	}

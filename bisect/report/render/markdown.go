@@ -30,6 +30,7 @@ func Markdown(w io.Writer, p page.Page, limit int) error {
 	}
 	for i, c := range p.Cards {
 		text := markdownCard(c)
+		// The end is short and says which session this is: it always has its place.
 		if limit > 0 && b.Len()+len(text)+len(end) > limit {
 			if i == 0 {
 				return nil
@@ -85,6 +86,7 @@ func markdownRows(rows []page.Row) string {
 		case r.ID != "":
 			b.WriteString(" " + escaped(r.ID))
 		}
+		// A setting is copied from here, so nothing in it may be cut.
 		if r.Copy != "" {
 			b.WriteString(" " + coded(r.Copy))
 		}
@@ -103,6 +105,7 @@ func markdownRows(rows []page.Row) string {
 }
 
 // coded is a text on one line in the font of code, with a fence longer than any run of backquotes in it.
+// CommonMark has no escapes inside a code span (spec 0.31, section 6.1).
 func coded(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -169,6 +172,7 @@ func markdownSection(s page.Section, rows int) string {
 // markdownTable writes a table: a long one keeps its beginning, and one that stands behind a picture is folded.
 func markdownTable(t page.Table, most int) string {
 	var b strings.Builder
+	// GitHub shows these elements of HTML and folds them; elsewhere the table just stands there.
 	if t.Detail {
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", inHTML(t.Title))
 	} else {
@@ -207,6 +211,7 @@ func markdownTable(t page.Table, most int) string {
 // markdownDiff is the beginning of a diff. Guilty lines say so in words, as a fence has no colours of its own.
 func markdownDiff(d *page.Diff) string {
 	var b strings.Builder
+	// A comment is read next to the diff of the pull request itself.
 	const most = 150
 	for i, l := range d.Lines {
 		if i == most {
@@ -256,6 +261,7 @@ func escaped(s string) string {
 		case '\\', '`', '*', '_', '[', ']', '!', '|', '~', '$':
 			b.WriteRune('\\')
 			b.WriteRune(r)
+		// A line feed would end the row of a table or the item of a list.
 		case '\n', '\r':
 			b.WriteString(" ")
 		default:

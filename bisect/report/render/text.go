@@ -66,6 +66,7 @@ func Text(w io.Writer, p page.Page, t Terminal) error {
 func (t Terminal) answer(p page.Page, most int) (out []string) {
 	const least = 3 // lines of a card
 	shown, room := len(p.Cards), 0
+	// Few culprits that can be read are better than a line of each; one line counts the rest.
 	if most > 0 && shown > 1 && most < least*shown {
 		most--
 		shown = max(most/least, 1)
@@ -150,6 +151,7 @@ func (t Terminal) row(r page.Row, name string, width, code int, short bool) (out
 		if r.State != "" {
 			line = t.paint(line, r.State)
 		}
+		// The escape codes of a link have no width, so they are added only once the text is wrapped.
 		if id != "" && strings.HasSuffix(line, r.ID) {
 			line = strings.TrimSuffix(line, r.ID) + t.link(r.ID, r.Link)
 		}
@@ -183,6 +185,7 @@ func (t Terminal) end(p page.Page) (out []string) {
 	if n := len(next); n > mostNext && !t.All { // the last shows the rest
 		next = append(slices.Clone(next[:mostNext-1]), next[n-1])
 	}
+	// A command is there to be copied, also from a file, and is folded there as well.
 	across := t
 	if across.Width == 0 {
 		across.Width = usual
@@ -260,6 +263,7 @@ func legend(s page.Strip) string {
 
 // strip is a mark for each commit, or one for several where there are too many: the mark that says most.
 func (t Terminal) strip(states []page.State, room int) string {
+	// From what says least to what says most.
 	weight := []page.State{"", page.Good, page.Skipped, page.Other, page.Unsure, page.Bad, page.Culprit}
 	n := min(max(room, 1), len(states))
 	var b strings.Builder
@@ -276,6 +280,7 @@ const mostNotes = 3
 
 // brief is a section in at most `most` lines; nil where those are too few or the answer does without it.
 func (t Terminal) brief(s page.Section, most int) []string {
+	// A title and less than two lines would say nothing.
 	if !s.Brief || most < 3 {
 		return nil
 	}
@@ -313,6 +318,7 @@ func (t Terminal) brief(s page.Section, most int) []string {
 // room is how many characters are left of a line behind so many; practically unlimited where no width is known.
 func (t Terminal) room(behind int) int {
 	if t.Width == 0 {
+		// Any width will do for a file, so nothing is cut there.
 		return 1 << 20
 	}
 	return max(t.Width-behind, 10)
@@ -431,6 +437,7 @@ func (t Terminal) table(x page.Table) string {
 		}
 	}
 	var b strings.Builder
+	// Widths are those of the rows that are shown: a long cell further down must not stretch them.
 	for n, cells := range lines {
 		line := " "
 		for k, c := range cells {
@@ -454,6 +461,7 @@ func (t Terminal) table(x page.Table) string {
 // fitting drops the last columns of a table until it fits the width; three always stay.
 func (t Terminal) fitting(x page.Table) page.Table {
 	const least = 3 // columns
+	// Columns stand in the order of their weight, so the last one is missed least.
 	for ; len(x.Columns) > least; x.Columns = x.Columns[:len(x.Columns)-1] {
 		wide := 0
 		for k, name := range x.Columns {

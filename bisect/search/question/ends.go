@@ -30,6 +30,7 @@ func (q *Failure) Ends(r *search.Run) (bisect.Ends, error) {
 		}
 		q.Complaint, q.About = e.Complaint, &e
 	}
+	// A later round changes what is known of the commits between the ends, not of the ends.
 	if !q.About.Differ {
 		return *q.About, nil
 	}
@@ -59,6 +60,7 @@ func (c *endTrials) compare() (bisect.Ends, error) {
 		return e, nil
 	}
 	e = withVerdicts(e, g, b)
+	// A failure was asked for, so that a hint about metrics would be beside the point.
 	if c.r.Search.Any || c.r.Search.Find != "" && c.r.Search.Find != bisect.Slow {
 		return e, nil
 	}
@@ -68,6 +70,7 @@ func (c *endTrials) compare() (bisect.Ends, error) {
 // mayPass reports whether one launch of each end does not settle the question: the bad end may fail in another launch,
 // or the good end has failed although it may well pass.
 func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
+	// Whoever names a failure says that it happens: then more launches are made to see it.
 	wanted := c.r.Search.Any || c.r.Search.Find != ""
 	switch {
 	case c.r.Search.Find == bisect.Slow, c.r.Search.Find == bisect.BuildFailed, g.Untestable(), b.Untestable(), g.Phase == "build", b.Phase == "build":
@@ -178,6 +181,7 @@ func (c *endTrials) counts() string {
 // FailsMore reports whether the launches made for a metric fail clearly more often at the bad end than at the good
 // one, in whatever way.
 func FailsMore(r *search.Run) bool {
+	// Any failure counts: the question is only whether there is something besides the metric.
 	q := &Failure{Complaint: bisect.Complaint{Any: true}}
 	b := q.Belief(r).(*belief.Failures)
 	for _, i := range []int{belief.GoodEnd, r.Span.Bad()} {
@@ -203,6 +207,7 @@ func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 // compared elsewhere.
 func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
+	// Of two ends that fail, what to do next depends on how, so each case has its hint.
 	build := o.Find == bisect.BuildFailed
 	// The good end comes first: without a good one, a bad end proves nothing.
 	switch {

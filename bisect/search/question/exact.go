@@ -52,6 +52,7 @@ func unpaired(m metric.Metric, ends [2]metric.Parts, names [2][]string, worst bo
 	if worst {
 		what = "so that the worst of each build is compared by "
 	}
+	// Each side is listed by itself: a kernel that is gone and one that is new are different news.
 	for side, end := range []string{"good", "bad"} {
 		var all []string
 		for _, n := range names[side] {
@@ -117,9 +118,11 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 			return e, err
 		}
 	}
+	// A kernel of one end only has no number to be compared with, and may be the reason all the same.
 	for _, w := range x.left {
 		s.r.Account.Warn(w)
 	}
+	// One number is searched for, even where several got worse; the others are in the words of the answer.
 	k := x.worst(s.r.Least)
 	if x.Step(k) < s.r.Least {
 		k = x.best(k, s.r.Least)
@@ -137,6 +140,7 @@ func (s *stage) exactEnds() (e bisect.Ends, err error) {
 		}
 	}
 	s.models, s.levels = []*levels.Belief{m}, [][2][]float64{{{x.levels[k][0]}, {x.levels[k][1]}}}
+	// Without noise there is no "open": a number rose by enough, or it did not.
 	st := alike
 	if x.Step(k) >= s.r.Least {
 		st = worse
@@ -163,6 +167,7 @@ func (s *stage) lookAt() (x exactNumbers, err error) {
 		figures[side] = f
 	}
 	x.add(c, figures[0], figures[1], s.q.Sign())
+	// The steps of culprits that are known already are not those of this part.
 	if s.q.Part != nil && s.q.Part.Offset != nil {
 		x.levels[0][1] += s.q.Part.Offset[s.r.Span.Bad()]
 	}

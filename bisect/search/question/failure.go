@@ -64,6 +64,7 @@ func (q *Failure) Shape(r *bisect.Request, patient bool) {
 	if !patient && (r.Purpose == bisect.Searching || r.Purpose != bisect.ConfirmCulprit && q.Complaint.Class != "" && !q.certain()) {
 		r.Hurry = q.Hurry()
 	}
+	// How an interpreter was started cannot change a result, but it does change how long a launch takes.
 	r.AnyStart = q.Complaint.Class == bisect.Wrong || q.Complaint.Class == bisect.Crash
 }
 
@@ -76,6 +77,7 @@ func (q *Failure) Read(t search.Trial) (belief.Launch, search.Answer) {
 	case q.Complaint.Class == "" && !o.Untestable(), q.Complaint.Matches(o):
 		l.Failed = true
 		return l, search.Speaks
+	// It says nothing of the complaint; another failure says that the commit is not good either.
 	case o.Untestable():
 		return l, search.Silent
 	}
@@ -106,6 +108,7 @@ func (q *Failure) Judge(o bisect.Outcome, n int) bisect.Verdict {
 // Verdict implements search.Question.
 func (q *Failure) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 	v := q.Judge(t.Last, t.N)
+	// The belief knows the launches of all other commits, too, while Judge knows this one alone.
 	if p := r.Belief.Bad(t.At); v.Call == bisect.Bad {
 		v.Probability = p
 	} else {
@@ -181,6 +184,7 @@ func confirm(r *search.Run, id string) (acted bool, err error) {
 // manyChanges looks for two commits that no single change explains, at whatever rate: one that never failed and
 // descends from one that always did. Then the range holds several changes, and the search keeps to the older one.
 func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, err error) {
+	// Few launches may end alike by chance, so both commits must have had several.
 	for _, good := range b.Tested() {
 		if t := b.Of(good); t.Fails > 0 || t.Passes < strongCount {
 			continue
@@ -201,6 +205,7 @@ func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, er
 // keepTo takes commit bad for the bad end from now on.
 func (q *Failure) keepTo(r *search.Run, bad int) {
 	r.Account.Warn(fmt.Sprintf("commit %s is bad although a later one is good: the range holds more than one change of this kind", bisect.ShortID(r.Span.Id(bad))))
+	// What the older change is, only its ancestors can tell; launches of later commits would mislead.
 	r.Span.Within = bisect.Ancestors(r.Span.Commits, bad)
 	r.Span.Clear()
 	r.Begin(q.Belief(r))
@@ -231,6 +236,7 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
 	}
+	// A call makes the next launch, and then the loop of the run asks the belief again.
 	e := r.Belief.(*belief.Failures)
 	b := e.Posterior()
 	culprit, parents := r.Span.Sides(set)
@@ -306,6 +312,7 @@ func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error
 	f.r.Account.Judged(bisect.Step{Commit: p, Role: bisect.RoleParent, Verdict: f.q.Judge(last[len(last)-1].Outcome, 1), Remaining: search.Remaining(f.r)})
 	runs, i, b := f.r.Ledger.Tally(f.q, p, ""), f.r.Span.Place(p), f.r.Belief.(*belief.Failures).Posterior()
 	passed := func(c int) bool { return f.r.Belief.(*belief.Failures).Of(c).Passes > 0 }
+	// A complaint of the build has no chance in it, so that one launch settles it.
 	sure := f.q.certain() && runs.Passes == 0
 	if !sure && (runs.Fails < 2 || b.SpeaksBad(k, runs) < -math.Log(f.r.Search.Delta())) {
 		return false, nil
@@ -369,6 +376,7 @@ func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []s
 	f.warnContradictions(out)
 	shows := func(t search.Trial) bool { l, a := f.q.Read(t); return a == search.Speaks && l.Failed }
 	last := f.r.Ledger.Last(out.Commit, shows)
+	// The complaint allows several ways of failing, and the answer names the one that was seen.
 	if f.q.Complaint.Any || f.q.Complaint.AnyPhase {
 		out.Class, out.Phase = last.Class, last.Phase
 	}

@@ -120,6 +120,7 @@ func (q *Level) Verdict(r *search.Run, t search.Visit) bisect.Verdict {
 	default:
 		v.Call, v.Probability = bisect.Untestable, 1
 	}
+	// Of the two sides the likelier is put into words, with its probability.
 	how := words.Direction(q.Sign() > 0)
 	if p < 0.5 {
 		how, p = "not "+how, 1-p
@@ -180,6 +181,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, false, err
 	}
 	made := r.Ledger.Launches - r.From
+	// A part of the range is short, and its launches are fewer.
 	few := rampLaunches
 	if q.Part != nil {
 		few /= 3
@@ -188,6 +190,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		q.Ramp = true
 		return true, false, nil
 	}
+	// Beyond that a step of this size is not worth its launches.
 	many := 400
 	if q.Part != nil {
 		many = 60
@@ -281,6 +284,8 @@ func (q *Level) Effect(d, sd float64) *bisect.Effect {
 	if q.Channel.Metric.Exact {
 		sd = 0
 	}
+	// Levels are logarithms of what is worse, so that signs turn where more is better, or where improvements are
+	// sought.
 	low, high := d-Width*sd, d+Width*sd
 	if q.Channel.Metric.Higher != q.Faster {
 		d, low, high = -d, -high, -low
@@ -339,6 +344,7 @@ func exactFirst(q *Level, least float64) bool {
 
 // Figure is the number of a commit that was launched, by its newest launch that counts.
 func (q *Level) Figure(l *search.Ledger, id string) (f metric.Figure, ok bool) {
+	// A later build is a clean one where the search was contradicted.
 	for _, t := range slices.Backward(l.Of(id, "")) {
 		if f, ok = q.Channel.Figure(t.Outcome); ok && t.Class == bisect.OK {
 			return f, true

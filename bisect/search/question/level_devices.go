@@ -53,9 +53,11 @@ func (s *stage) byDevice(c metric.Channel) (out []onDevice, squares, free float6
 // odd finds the device whose step is farthest from that of the others, or of two from that of the first, and how far that is
 // in standard deviations.
 func odd(all []onDevice, squares, free float64) (which onDevice, others, z float64) {
+	// A launch scatters by about 0.9 % where nothing is known; that counts as much as two launches.
 	prior := noisePrior{1, 0.009, 2}
 	_, variance, n := prior.given(squares, free)
 	for k, x := range all {
+		// Two devices cannot say which of them is odd: the first one is taken for right.
 		if k == 0 && len(all) == 2 {
 			continue
 		}
@@ -111,6 +113,7 @@ func (s *stage) once(devices []int) error {
 			next = append(next, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: d})
 		}
 	}
+	// They count as pairs of the comparison like any others.
 	s.pairs, s.fresh = s.pairs+len(devices), s.fresh+len(devices)
 	return s.all(next)
 }

@@ -61,6 +61,7 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			most = maxPartPairs
 		}
 		if st == open && s.fresh < most && r.Over() == "" {
+			// As many as the noise takes to be seen are made at once, where the machine can.
 			need := max(MinEndPairs-s.pairs, len(search.Devices(r.Ledger))-s.pairs) // each device shows both ends
 			if need <= 0 {
 				need = MinEndPairs
@@ -94,6 +95,7 @@ func newStage(q *Level, r *search.Run) *stage {
 			s.add(t, i)
 		}
 	}
+	// Pairs are counted by the channel that has most, since a launch may lack some of the cases.
 	for k := range s.levels {
 		s.pairs = max(s.pairs, min(len(s.levels[k][0]), len(s.levels[k][1])))
 	}
@@ -209,6 +211,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	if s.q.Part != nil {
 		return 0, s.partSettled(least)
 	}
+	// The largest of n deviations grows with √(2 ln n) by chance alone.
 	clear := math.Sqrt(ClearlyDiffer*ClearlyDiffer + 2*math.Log(float64(len(s.q.Channels))))
 	best, st := math.Inf(-1), alike
 	for k, m := range s.models {
@@ -235,6 +238,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			best, pick = d/sd, k
 		}
 	}
+	// A channel that is clearly worse decides, however open the others are.
 	if best > 0 {
 		return s.orWhole(pick, least, clear), worse
 	}
@@ -243,6 +247,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	if d, sd := s.models[pick].Step(); d < -2*sd {
 		enough *= 2 // looks faster, as it may when modes of the machine have fallen so
 	}
+	// Machines with modes hide a step at first, so a few pairs are never enough for this answer.
 	if st == alike && s.pairs >= enough {
 		return pick, alike
 	}
@@ -333,6 +338,7 @@ func (s *stage) partSettled(least float64) state {
 	switch d, sd := s.models[0].Step(); {
 	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > ClearlyDiffer*sd:
 		return worse
+	// A part was chosen for what it showed, so it is given up sooner than a whole range.
 	case d+2.5*sd < metric.EffectMargin*least:
 		return alike
 	}
@@ -371,6 +377,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	s.q.Channel, s.r.Belief, s.r.Visit = s.q.Channels[pick], m, search.Visit{}
 	s.r.Account.Metric = s.q.Channel.Name()
 	e := s.compared(m, s.levels[pick], s.r.Least)
+	// With so few launches the noise is assumed; Settled looks whether later launches bear that out.
 	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
 		d, _ := m.Step()
 		past := s.past(pick)

@@ -68,6 +68,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	}
 	v.reportContests(m, rounds, verdict, len(members))
 	now, p := m.Top()
+	// The launches of the proof are in the belief as well, and may have moved it to another commit.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
 	switch {
 	case verdict > 0 && still:
@@ -105,6 +106,7 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 			announced += v.announce(m, c, made)
 		}
 		var y, at [2]float64
+		// The sides take turns in going first, as in the comparison of the ends, against drift.
 		for k := range 2 {
 			side := k
 			if turned(made) {
@@ -172,6 +174,7 @@ func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l b
 		return l, true, nil
 	}
 	v.r.Vain++
+	// One failure may be chance; what sends no number at all will not do so later.
 	if t.Class != bisect.OK && v.r.Vain >= 3 || a == search.Silent && t.Class == bisect.OK {
 		c.lost, c.lostParent = t.Describe(), !culprit
 	}
@@ -194,6 +197,7 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 			good.Why = "built anew, as " + bisect.ShortID(c.culprit)
 		}
 		bad := bisect.Verdict{Call: bisect.Bad, Class: v.q.class(), Probability: 1 - v.r.Search.Delta(), Trials: c.test.Pairs(), Why: text}
+		// Only the last contest can have failed: those before it were won, or there would be none after them.
 		last := i == len(rounds)-1
 		if last && verdict < 1 {
 			bad.Call, bad.Class = bisect.Good, bisect.OK

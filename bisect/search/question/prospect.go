@@ -77,6 +77,7 @@ func (p plan) all(change, variance float64, pairs int) float64 {
 // assumes a step that would soon show.
 func expected(r *search.Run, m *levels.Belief, pairs int) search.Outlook {
 	step, sd := m.Step()
+	// A smaller step would not be searched for, and one that does not stand out yet is a guess.
 	step = max(step, r.Least, 2*sd)
 	n := 0.0
 	if pairs > 0 {
@@ -104,6 +105,7 @@ func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state)
 		return nil
 	}
 	step, sd := m.Step()
+	// Where no step is seen the smallest is meant that was asked for.
 	change, seen := r.Least, st == worse || step > max(2*sd, r.Least)
 	if seen {
 		change = step
@@ -171,6 +173,7 @@ func (f foresight) quieter(p plan, of *Level, within float64) (out []bisect.Quie
 			ends[side] = append(ends[side], t)
 		}
 	}
+	// A metric of one end only cannot be compared.
 	if len(ends[0]) == 0 || len(ends[1]) == 0 {
 		return nil
 	}

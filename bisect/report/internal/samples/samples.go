@@ -1,5 +1,7 @@
 // Package samples holds documents of every kind, made up, for the tests of package report and of those that write
 // its documents.
+// The documents are as real searches left them in kind and proportion, with hostile texts wherever strangers may write.
+// Tests compare what is made of them with golden files, so that a change here changes those.
 package samples
 
 import (
@@ -16,9 +18,12 @@ import (
 )
 
 // Hostile is what a commit message or a program may say.
+// It tries elements of HTML, links, images and mentions of Markdown, a change of the direction of text, control
+// characters, invalid UTF-8, and the ends of comments and CDATA.
 const Hostile = "</script><script>parent.hacked=1</script><img src=x onerror=hacked=1> | `x` [a](http://b) ![i](http://evil/i.png) @octocat #12 \u202etxt\x00\x1b[31m\u2028 ${1} {{.}} \xff--> ]]>"
 
 // HostileCase is a name that a program under test may send.
+// It would end a cell of a table, and begin a workflow command of GitHub.
 const HostileCase = "n|1 <b>`x`</b> @all %0A::error::\n::warning::]]>\x00"
 
 // The commits of [Found].
@@ -38,6 +43,7 @@ func Launch(commit string, why bisect.Purpose, o bisect.Outcome) report.Launch {
 
 // Found is a search that has found a commit that times out.
 func Found() report.Input {
+	// Its good end takes two seconds in a phase that the culprit runs into its limit of three.
 	o := bisect.Outcome{Class: bisect.OK, Wall: 2, Built: true, Build: 3, Phases: []bisect.PhaseTime{{Name: "build", Seconds: 3}, {Name: "load", Seconds: 2}}}
 	hang := bisect.Outcome{Class: bisect.Timeout, Phase: "load", Limit: 3, Why: "load reached its limit of 3s", Wall: 3, CacheHit: true, Phases: []bisect.PhaseTime{{Name: "load", Seconds: 3}}, Warnings: []string{"odd"}}
 	return report.Input{
@@ -55,6 +61,7 @@ func Found() report.Input {
 // Slow is a search for a slowdown at commit 40 of 64, with noise, phases, devices and an untestable
 // commit, as a real one is kept.
 func Slow() report.Input {
+	// The seed is fixed: golden files hold what comes of it.
 	r := rand.New(rand.NewPCG(1, 2))
 	in := report.Input{
 		Session: "20261121-074512-3f9a", GPUHour: 2.49, Spent: []report.Spent{{Account: "measure", Seconds: 95}}, Devices: []string{"NVIDIA H200 GPU-1 (driver 570)"},
@@ -73,6 +80,7 @@ func Slow() report.Input {
 	}
 	in.Good, in.Bad = in.Commits[CommitID(0)], in.Commits[CommitID(64)]
 	at := 0.0
+	// Launches take about two seconds, in µs the level of their commit within half a per cent.
 	run := func(i int, why bisect.Purpose) {
 		level := 42.7
 		if i >= 40 {
@@ -87,6 +95,7 @@ func Slow() report.Input {
 		if i == 37 {
 			o.Class, o.Phase, o.Why, o.Series = bisect.Crash, "load", "signal 11", nil
 		}
+		// The device is held back for a while, as the timeline has to show.
 		clock, throttled := 1980, ""
 		if at > 20 && at < 26 {
 			clock, throttled = 1590, "software thermal slowdown for 1.2 s"
@@ -100,6 +109,7 @@ func Slow() report.Input {
 	}
 	f := &in.Finding
 	*f = bisect.Finding{Result: bisect.Found, Complaint: bisect.Complaint{Class: bisect.Slow, Metric: "time"}, Range: 64, Matter: 61, Inferred: 2}
+	// Verdicts are as a search says them; that of the bad end carries the ratio, from which intervals are made.
 	judge := func(i int, role bisect.Role, call bisect.Call, p float64, left int) {
 		v := bisect.Verdict{Call: call, Probability: p, Why: fmt.Sprintf("time: slow with probability %.3g, launched 3 times for it", p), Class: bisect.OK, Trials: 3, Metric: "time"}
 		if i == 37 {
@@ -110,12 +120,14 @@ func Slow() report.Input {
 		}
 		f.Steps = append(f.Steps, bisect.Step{Commit: CommitID(i), Role: role, Verdict: v, Remaining: left})
 	}
+	// Both ends first, in turn, as a search begins.
 	for range 3 {
 		run(0, bisect.EndGood)
 		run(64, bisect.EndBad)
 	}
 	judge(0, bisect.RoleGoodEnd, bisect.Good, 1, 0)
 	judge(64, bisect.RoleBadEnd, bisect.Bad, 0.999, 0)
+	// Then bisection by hand, with a commit that crashes in its way.
 	for k, i := range []int{32, 48, 37, 41, 38, 39, 40} {
 		run(i, bisect.Searching)
 		if i == 37 {
@@ -145,6 +157,7 @@ func Contrast(result, one string, ratio float64) report.Contrast {
 	if one != "" {
 		c.Case = &one
 	}
+	// Bounds are partly unknown, as they are of few launches.
 	unknown := report.Number(math.NaN())
 	c.A = report.Summary{N: 8, Median: 30e-6, Low: 29.9e-6, High: 30.2e-6, Spread: unknown}
 	c.B = report.Summary{N: 8, Median: report.Number(30e-6 * ratio), Low: unknown, High: unknown}
@@ -191,10 +204,12 @@ func Gates() map[string]*report.Gate {
 		"interrupted": Gate("interrupted", 130),
 		"no numbers":  Gate(report.GateOpen, 3),
 	}
+	// What the repository accepts: one entry that was needed, one that was not.
 	accepted := Gate(report.GatePass, 0, Contrast(report.GateAccepted, "n1", 1.2))
 	accepted.Accepted = []report.Acceptance{{Metric: "time", Case: &one, Limit: 1.25, Reason: "because | of", Seen: true}, {Metric: "time", Limit: 2, Reason: "old"}}
 	accepted.Verdict = accepted.Sentence("")
 	all["accepted"] = accepted
+	// Failures of HEAD, by each class that has a rule of its own in SARIF.
 	for _, class := range []bisect.Class{bisect.Timeout, bisect.Wrong, bisect.Crash, bisect.BuildFailed} {
 		g := Gate(report.GateRegression, 1)
 		g.Failure = &report.Failure{Class: class, Why: "exit 7"}
@@ -204,6 +219,7 @@ func Gates() map[string]*report.Gate {
 	skip := Gate(report.GateOpen, 3)
 	skip.Failure = &report.Failure{Class: bisect.Skip, Why: "no such shape"}
 	all["skip"] = skip
+	// A HEAD that fails now and then, which may be chance.
 	flaky := Gate(report.GateOpen, 3, Contrast(report.GatePass, "n1", 1))
 	flaky.Failure = &report.Failure{Class: bisect.Crash, Why: "SIGSEGV"}
 	flaky.Verdict = flaky.Sentence("HEAD fails in 1 of 40 launches, the merge base in none of 40")
@@ -220,6 +236,7 @@ func Gates() map[string]*report.Gate {
 	all["idle"] = idle
 	trouble := "device lost\nat pair 3"
 	all["infra"].Error = &trouble
+	// A culprit in files whose names need escapes in every format.
 	sure := 0.99
 	blamed := *all["regression"]
 	blamed.Culprit = &report.GateCulprit{
@@ -232,6 +249,7 @@ func Gates() map[string]*report.Gate {
 
 // Flags is a search over flags: its document as JSON, and what it rests on.
 func Flags() ([]byte, report.Ledger) {
+	// The document is made as JSON, since most of it is what older sessions keep: keys may be missing.
 	set := func(s string) map[string]string {
 		out := map[string]string{}
 		for _, x := range strings.Fields(s) {
@@ -261,6 +279,7 @@ func Flags() ([]byte, report.Ledger) {
 	if err != nil {
 		panic(err)
 	}
+	// Launches of only some of the tests: the others were inferred, or are of an earlier session.
 	l := report.Ledger{Limits: map[string]float64{"warmup": 2}}
 	for _, a := range []string{"", "compile=max,graph=on,fp8=on", "compile=max", "compile=max,graph=on"} {
 		o := bisect.Outcome{Class: bisect.OK, Wall: 1.5, Phases: []bisect.PhaseTime{{Name: "load", Seconds: .5}, {Name: "warmup", Seconds: 1}}}
