@@ -26,14 +26,12 @@ type Changed struct {
 const mostChanges = 120
 
 // Forest draws changes with their intervals. all must hold those of one group together. band is the change that
-// matters, as a fraction; 0 for none.
+// matters, as a fraction.
 func Forest(all []Changed, band float64, name string) Rows {
 	out := Rows{Lines: []Line{{At: 1, Text: "no change", Plain: true}}}
 	var values []float64
-	if band > 0 {
-		out.Band = &[2]float64{1 / (1 + band), 1 + band}
-		values = append(values, out.Band[0], out.Band[1])
-	}
+	out.Band = &[2]float64{1 / (1 + band), 1 + band}
+	values = append(values, out.Band[0], out.Band[1])
 	// Callers have put what matters first, so that the bound cuts off what does not.
 	for _, x := range all[:min(len(all), mostChanges)] {
 		row := Row{Group: x.Group, Name: x.Name, State: x.State, Value: x.Value}

@@ -125,8 +125,9 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 			why = b.Failure.Why
 		}
 		r := Row{Name: "build of " + b.Side, Text: fmt.Sprintf("%s, after %s", why, words.Seconds(b.Seconds))}
-		for line := range strings.Lines(lastLines(b.Tail, 5)) {
-			r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: strings.TrimSuffix(line, "\n")})
+		lines := strings.Split(words.Lines(b.Tail), "\n")
+		for _, line := range lines[max(0, len(lines)-5):] {
+			r.Lines = append(r.Lines, DiffLine{Kind: "note", Text: line})
 		}
 		builds.Facts = append(builds.Facts, r)
 	}
@@ -135,12 +136,6 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds, notes(d.Warnings), launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, ""), v.table(nil),
 	}
 	return p
-}
-
-// lastLines are the last n lines of a text, empty ones not counted.
-func lastLines(text string, n int) string {
-	lines := strings.Split(words.Lines(text), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // mostSeries is how many series a page shows.

@@ -290,7 +290,7 @@ func (f *finder) stepTable() Table {
 
 // levelTable holds the levels that the picture draws.
 func (f *finder) levelTable(m chart.Metric) Table {
-	t := Table{Title: "Levels of " + m.Name + inUnit(m.Unit), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
+	t := Table{Title: "Levels of " + m.Name + strings.TrimSuffix(", "+m.Unit, ", "), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
 	// Levels know commits by their places only.
 	ids := map[int]string{}
 	for id, i := range f.at {
@@ -300,13 +300,6 @@ func (f *finder) levelTable(m chart.Metric) Table {
 		t.Rows = append(t.Rows, []string{f.named(ids[l.At]), fmt.Sprint(l.At), digits(l.Y), digits(l.Low), digits(l.High), fmt.Sprint(l.N), l.How})
 	}
 	return t
-}
-
-func inUnit(unit string) string {
-	if unit == "" {
-		return ""
-	}
-	return ", " + unit
 }
 
 // diff is what the culprits changed, with the lines marked that are to blame.

@@ -164,19 +164,11 @@ func keep(d *report.Search) Section {
 
 // effects are what single flags and their combinations cost or gain.
 func effects(d *report.Search) Section {
-	s := Section{ID: "effects", Title: "What the flags cost and gain"}
-	s.List = slices.DeleteFunc([]string{report.Text(d.Advice)}, func(x string) bool { return x == "" })
+	advice := slices.DeleteFunc([]string{report.Text(d.Advice)}, func(x string) bool { return x == "" })
 	t := Table{Title: "Effects on the metric", Columns: []string{"flag", "metric", "better", "change (95 % CI)"}}
-	var c []chart.Changed
 	// A term of several flags is what they do together, beyond what each does alone.
 	for _, e := range d.Effects {
-		name := strings.Join(e.Terms, " with ")
-		c = append(c, chart.Changed{Name: words.Printable(name), Ratio: e.Ratio, Low: e.Low, High: e.High, Value: words.Change(e.Ratio)})
-		t.Rows = append(t.Rows, []string{name, e.Metric, e.Better, words.Interval(e.Ratio, e.Low, e.High, 0.95)})
+		t.Rows = append(t.Rows, []string{strings.Join(e.Terms, " with "), e.Metric, e.Better, words.Interval(e.Ratio, e.Low, e.High, 0.95)})
 	}
-	if len(c) > 0 {
-		s.Charts = []Chart{{Label: "Change of the metric by flag, with 95 % intervals", Picture: chart.Forest(c, 0, "")}}
-		s.Tables = []Table{t}
-	}
-	return s
+	return Section{ID: "effects", Title: "What the flags cost and gain", List: advice, Tables: []Table{t}}
 }

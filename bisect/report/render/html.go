@@ -41,15 +41,9 @@ func HTML(w io.Writer, p page.Page) error {
 			return template.HTML(chart.SVG(fmt.Sprintf("c%d", charts), words.Printable(c.Label), c.Picture)) // package chart escapes
 		},
 		// Rows and pictures that are "more", and tables behind a picture, are folded; each kind has its own place.
-		"shown": func(all []page.Row, more bool) []page.Row {
-			return slices.DeleteFunc(slices.Clone(all), func(r page.Row) bool { return r.More != more })
-		},
-		"charts": func(all []page.Chart, more bool) []page.Chart {
-			return slices.DeleteFunc(slices.Clone(all), func(c page.Chart) bool { return c.More != more })
-		},
-		"tables": func(all []page.Table, folded bool) []page.Table {
-			return slices.DeleteFunc(slices.Clone(all), func(t page.Table) bool { return t.Detail != folded })
-		},
+		"shown":   picked(func(r page.Row) bool { return r.More }),
+		"charts":  picked(func(c page.Chart) bool { return c.More }),
+		"tables":  picked(func(t page.Table) bool { return t.Detail }),
 		"subject": func(r page.Row) bool { return r.Name == "commit" || r.Name == "culprit" },
 		"again":   func(all []page.Row, i int) bool { return named(all, i) == "" },
 		"strip":   strip, "heading": heading, "units": units, "fields": strings.Fields, "breaks": breaks,
@@ -71,6 +65,13 @@ func HTML(w io.Writer, p page.Page) error {
 		Script template.JS
 		Badge  string
 	}{p, policy(script), template.CSS(style), template.JS(script), strings.ReplaceAll(p.Result, "-", " ")})
+}
+
+// picked makes a function for the template that picks what is folded of some list, or what is not.
+func picked[T any](is func(T) bool) func(all []T, wanted bool) []T {
+	return func(all []T, wanted bool) []T {
+		return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return is(x) != wanted })
+	}
 }
 
 // strip draws the range in one line; "" where its order is not known.
