@@ -20,15 +20,15 @@ func versionCommand() *cli.Command {
 	}}
 }
 
-// globalFlags are the options that may stand before the command or after it. It returns new ones at each call: the
-// library writes what it has read into them.
-func globalFlags() []cli.Flag {
+// globalFlags are the options that may stand before the command or after it. Each command has them, too, hidden from
+// its help. It returns new ones at each call: the library writes what it has read into them.
+func globalFlags(hidden bool) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: "."},
-		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml"},
-		&cli.BoolFlag{Name: "verbose", Usage: "log each step, and print all that is known of the answer", DisableDefaultText: true},
-		&cli.GenericFlag{Name: "color", Usage: "use colours: `WHEN` is auto, always or never", Value: new(colour), DefaultText: "auto: on a terminal, unless NO_COLOR is set"},
-		&cli.BoolFlag{Name: "quiet", Usage: "print only the result and errors", DisableDefaultText: true},
+		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: ".", Hidden: hidden},
+		&cli.StringFlag{Name: "config", Usage: "read `FILE` instead of the repository's kbisect.toml", Hidden: hidden},
+		&cli.BoolFlag{Name: "verbose", Usage: "log each step, and print all that is known of the answer", DisableDefaultText: true, Hidden: hidden},
+		&cli.GenericFlag{Name: "color", Usage: "use colours: `WHEN` is auto, always or never", Value: new(colour), DefaultText: "auto: on a terminal, unless NO_COLOR is set", Hidden: hidden},
+		&cli.BoolFlag{Name: "quiet", Usage: "print only the result and errors", DisableDefaultText: true, Hidden: hidden},
 	}
 }
 
@@ -47,25 +47,15 @@ func group(command string) string {
 	return ""
 }
 
-// everywhere gives each command the global options, too, hidden from its help, and our words for mistakes. It
-// changes the commands and returns them.
+// everywhere gives each command its heading, the global options, and our words for mistakes. It changes the commands
+// and returns them.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
 		c.Category = group(c.Name)
 		if c.OnUsageError == nil {
 			c.OnUsageError = usageError
 		}
-		for _, f := range globalFlags() {
-			switch f := f.(type) {
-			case *cli.StringFlag:
-				f.Hidden = true
-			case *cli.GenericFlag:
-				f.Hidden = true
-			case *cli.BoolFlag:
-				f.Hidden = true
-			}
-			c.Flags = append(c.Flags, f)
-		}
+		c.Flags = append(c.Flags, globalFlags(true)...)
 	}
 	return commands
 }

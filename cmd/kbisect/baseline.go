@@ -14,7 +14,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -61,20 +60,20 @@ func baselineCommand() *cli.Command {
 // exportBaseline writes a baseline to a new file and never over an existing one, which may be the baseline of
 // another machine.
 func exportBaseline(c *cli.Context) error {
-	words, err := plainWords(c, 1, 2)
+	args, err := plainWords(c, 1, 2)
 	if err != nil {
 		return err
 	}
-	b, err := chosenBaseline(c, append(words, "")[1])
+	b, err := chosenBaseline(c, append(args, "")[1])
 	if err != nil {
 		return err
 	}
-	if words[0] == "-" {
+	if args[0] == "-" {
 		return report.WriteJSON(c.App.Writer, b.Baseline)
 	}
-	f, err := os.OpenFile(words[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if os.IsExist(err) {
-		return exit.Usagef("%s exists; nothing was written", words[0])
+		return exit.Usagef("%s exists; nothing was written", args[0])
 	}
 	if err != nil {
 		return exit.Usage(err)
@@ -84,27 +83,27 @@ func exportBaseline(c *cli.Context) error {
 		err = closeErr
 	}
 	if err != nil {
-		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", words[0], err))
+		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", args[0], err))
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", words[0], b.Session, wording.Short(b.Commit))
+	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", args[0], b.Session, words.Short(b.Commit))
 	return nil
 }
 
 // importBaseline keeps a baseline from a file. Its commit has to be in this repository, or nothing could ever be
 // compared with it.
 func importBaseline(c *cli.Context) error {
-	words, err := plainWords(c, 1, 1)
+	args, err := plainWords(c, 1, 1)
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(words[0])
+	f, err := os.Open(args[0])
 	if err != nil {
 		return exit.Usagef("%w\nhint: kbisect baseline export FILE writes one, where it was recorded", err)
 	}
 	defer f.Close()
 	b, err := baseline.Read(f)
 	if err != nil {
-		return exit.Usagef("%s: %w", words[0], err)
+		return exit.Usagef("%s: %w", args[0], err)
 	}
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -112,33 +111,24 @@ func importBaseline(c *cli.Context) error {
 	}
 	defer repo.Close()
 	if _, err := repo.Resolve(c.Context, b.Commit); err != nil {
-		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", words[0], b.Commit)
+		return exit.Usagef("%s: this repository has no commit %s\nhint: git fetch", args[0], b.Commit)
 	}
 	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
 }
 
-// openBaselines reads the baselines of the repository, newest first; it is an error if there are none. The caller
-// closes the repository. Baselines stay valid without the store, which is closed here.
-func openBaselines(c *cli.Context) ([]baseline.Kept, *source.Repo, error) {
-	repo, err := source.Open(globals(c).dir)
-	if err != nil {
-		return nil, nil, exit.Usage(err)
-	}
+// readBaselines reads the baselines of the repository, newest first; it is an error if there are none. They stay
+// valid without the store, which is closed here.
+func readBaselines(c *cli.Context) ([]baseline.Kept, error) {
 	st, err := openStore(c)
 	if err != nil {
-		repo.Close()
-		return nil, nil, err
+		return nil, err
 	}
 	defer st.Close()
 	all, err := baseline.List(st)
 	if err == nil && len(all) == 0 {
 		err = exit.Usagef("no baseline is recorded in this repository\nhint: kbisect baseline record launches HEAD and remembers it")
 	}
-	if err != nil {
-		repo.Close()
-		return nil, nil, err
-	}
-	return all, repo, nil
+	return all, err
 }
 
 // listBaselines prints a table. It marks baselines of other devices, which are only hints here.
@@ -146,11 +136,10 @@ func listBaselines(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("baseline list takes no arguments, not %q", c.Args().Slice())
 	}
-	all, repo, err := openBaselines(c)
+	all, err := readBaselines(c)
 	if err != nil {
 		return err
 	}
-	defer repo.Close()
 	here := machine.Here(c.Context)
 	t := tabwriter.NewWriter(c.App.Writer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ID\tCOMMIT\tRECORDED\tLAUNCHES\tMEDIAN\tDEVICE\tNOTE")
@@ -162,16 +151,20 @@ func listBaselines(c *cli.Context) error {
 		if len(b.Hints(here)) > 0 {
 			device += ", only a hint here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, wording.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), words.Printable(device), words.Printable(b.Note))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, words.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), words.Printable(device), words.Printable(b.Note))
 	}
 	return t.Flush()
 }
 
 // chosenBaseline is the baseline of a revision or an id; "" is the newest.
 func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
-	all, repo, err := openBaselines(c)
+	all, err := readBaselines(c)
 	if err != nil {
 		return baseline.Kept{}, err
+	}
+	repo, err := source.Open(globals(c).dir)
+	if err != nil {
+		return baseline.Kept{}, exit.Usage(err)
 	}
 	defer repo.Close()
 	return baseline.Choose(c.Context, all, repo, name)
@@ -179,11 +172,11 @@ func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
 
 // showBaseline prints one baseline, as text or as JSON.
 func showBaseline(c *cli.Context) error {
-	words, err := plainWords(c, 0, 1)
+	args, err := plainWords(c, 0, 1)
 	if err != nil {
 		return err
 	}
-	b, err := chosenBaseline(c, append(words, "")[0])
+	b, err := chosenBaseline(c, append(args, "")[0])
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,11 @@ func (p place) completions(word string) []completion {
 	case strings.HasPrefix(word, "-"):
 		return p.options()
 	case p.command != nil && p.command.Name == "help" && len(p.operands) == 0:
-		return append(commandNames(p.all), topicNames()...)
+		out := commandNames(p.all)
+		for _, name := range topics() {
+			out = append(out, completion{name, title(name)})
+		}
+		return out
 	case p.command == nil || len(p.commands) > 0:
 		return commandNames(p.commands)
 	case strings.Contains(takes, "REV") || strings.HasPrefix(takes, "A B"):
@@ -232,14 +236,6 @@ func commandNames(all []*cli.Command) (out []completion) {
 		if !c.Hidden {
 			out = append(out, completion{c.Name, c.Usage})
 		}
-	}
-	return out
-}
-
-// topicNames are the pages of the manual.
-func topicNames() (out []completion) {
-	for _, name := range topics() {
-		out = append(out, completion{name, title(name)})
 	}
 	return out
 }

@@ -100,7 +100,11 @@ func demoAction(c *cli.Context) error {
 		defer func() {
 			remove()
 			if !c.Bool("json") {
-				fmt.Fprintf(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo%s --dir round9\n", onOption(c.String("on")))
+				on := ""
+				if device := c.String("on"); device != "cpu" { // the default
+					on = " --on " + device
+				}
+				fmt.Fprintf(c.App.Writer, "\nThe repository was a temporary one. To keep it and look around:\n  kbisect demo%s --dir round9\n", on)
 			}
 		}()
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -110,22 +114,16 @@ func demoAction(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the demo repository: %w", err)
 	}
-	if err := p.writeConfigs(dir); err != nil {
-		return exit.With(exit.Machine, err)
+	for i, h := range p.hunts {
+		if err := os.WriteFile(p.config(dir, i), h.config, 0o666); err != nil {
+			return exit.With(exit.Machine, err)
+		}
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s\n%d commits in %s\n", p.story, len(made.Order), dir)
 	if c.Bool("only-make") {
 		return nil
 	}
 	return p.search(c, dir)
-}
-
-// onOption is the option that repeats a demo; "" for the default.
-func onOption(device string) string {
-	if device == "cpu" {
-		return ""
-	}
-	return " --on " + device
 }
 
 // equipped refuses a demo that could not run here, before anything is made. A device that is only shared will do.
@@ -140,16 +138,6 @@ func (p planted) equipped(ctx context.Context, device string) error {
 			continue
 		}
 		return exit.With(exit.Machine, fmt.Errorf("demo --on %s cannot run here: %s: %s\nhint: kbisect doctor lists what works here; kbisect demo needs no device", device, name, f.Found))
-	}
-	return nil
-}
-
-// writeConfigs writes the configuration of each search.
-func (p planted) writeConfigs(dir string) error {
-	for i, h := range p.hunts {
-		if err := os.WriteFile(p.config(dir, i), h.config, 0o666); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -47,20 +48,16 @@ func newDisplay(c *cli.Context) *progress.Display {
 }
 
 // waitValue is a duration that may be left out: --wait alone waits without end, which is a negative value.
-type waitValue time.Duration
+type waitValue struct{ durationValue }
 
 // Set implements flag.Value. "true" is what the library passes for an option without a value.
-func (v *waitValue) Set(s string) (err error) {
-	if *v = -1; s != "true" {
-		var d time.Duration
-		d, err = config.ParseDuration(s)
-		*v = waitValue(d)
+func (v *waitValue) Set(s string) error {
+	if s == "true" {
+		v.durationValue = -1
+		return nil
 	}
-	return err
+	return v.durationValue.Set(s)
 }
-
-// String implements flag.Value.
-func (v *waitValue) String() string { return time.Duration(*v).String() }
 
 // IsBoolFlag tells the library that the value may be left out. A value then has to be joined by =, see joined.
 func (v *waitValue) IsBoolFlag() bool { return true }
@@ -85,24 +82,11 @@ func runGroup(option string) string {
 	return "How far to go"
 }
 
-// grouped puts options under headings. It changes them and returns them.
-func grouped(flags []cli.Flag, group func(option string) string) []cli.Flag {
+// grouped puts the options of run under their headings. It changes them and returns them.
+func grouped(flags []cli.Flag) []cli.Flag {
 	for _, f := range flags {
-		to := group(f.Names()[0])
-		switch f := f.(type) {
-		case *cli.StringFlag:
-			f.Category = to
-		case *cli.StringSliceFlag:
-			f.Category = to
-		case *cli.BoolFlag:
-			f.Category = to
-		case *cli.IntFlag:
-			f.Category = to
-		case *cli.Int64Flag:
-			f.Category = to
-		case *cli.GenericFlag:
-			f.Category = to
-		}
+		// Every kind of option has this field, but the library's interface has no method that sets it.
+		reflect.ValueOf(f).Elem().FieldByName("Category").SetString(runGroup(f.Names()[0]))
 	}
 	return flags
 }
@@ -143,7 +127,7 @@ func requestOf(c *cli.Context, argv []string) *policy.Request {
 	q.Bare, _ = c.App.Metadata[bareCommand].(bool)
 	q.Executor, _ = c.Value("executor").(string) // doctor has a switch of this name
 	if w, ok := c.Generic("wait").(*waitValue); ok {
-		q.Wait = time.Duration(*w)
+		q.Wait = time.Duration(w.durationValue)
 	}
 	return q
 }

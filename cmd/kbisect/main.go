@@ -149,7 +149,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		Reader:  stdin, Writer: stdout, ErrWriter: stderr,
 		ExitErrHandler:  func(*cli.Context, error) {}, // the library would exit here, before any defer runs
 		HideHelpCommand: true,
-		Flags:           append(globalFlags(), cli.HelpFlag), // the library omits it if there is a command help
+		Flags:           append(globalFlags(false), cli.HelpFlag), // the library omits it if there is a command help
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			return exit.Usagef("%w\nhint: kbisect --help", optionError(err, c.App.Flags))
 		},

@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/past"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -106,26 +107,7 @@ func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), 
 
 // check finds out before a long job whether the files can be written after it.
 func (f formats) check() error {
-	for _, path := range []string{f.markdown, f.html} {
-		if err := checkReportPath(path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkReportPath refuses a path where no file could be written.
-func checkReportPath(path string) error {
-	if path == "" || path == "-" {
-		return nil
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return exit.Usagef("the report %s: there is a folder of this name\nhint: name a file in it", path)
-	}
-	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return exit.Usagef("the report %s: its folder does not exist\nhint: mkdir -p %s", path, filepath.Dir(path))
-	}
-	return nil
+	return cmp.Or(session.CheckFile("markdown", f.markdown), session.CheckFile("report", f.html))
 }
 
 // write writes the files. Each is rendered as a whole first, so that an error in rendering leaves no half file. say

@@ -71,7 +71,7 @@ func runCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-learn", Usage: "build commits and search hunks although no build and no launch opened what they change", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "no-explain", Usage: "do not explain how the culprit differs from its parent", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "resume", Usage: "continue the newest unfinished search, or repeat the newest answer", DisableDefaultText: true},
-		}...), runGroup),
+		}...)),
 		Action: launching(search.Run),
 	}
 }

@@ -62,7 +62,7 @@ func sessionsCommand() *cli.Command {
 			running := st.Running()
 			for _, s := range all {
 				s.Status = statusWord(s, running)
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, wording.Short(s.Good), wording.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, words.Short(s.Good), words.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
 			}
 			if err := t.Flush(); err != nil {
 				return err
@@ -110,9 +110,9 @@ func sides(s store.Session) []string {
 // endsWords names the commits of a session as its command did.
 func endsWords(s store.Session) string {
 	if x := sides(s); x != nil {
-		return fmt.Sprintf("%s %s, %s %s", x[0], wording.Short(s.Good), x[1], wording.Short(s.Bad))
+		return fmt.Sprintf("%s %s, %s %s", x[0], words.Short(s.Good), x[1], words.Short(s.Bad))
 	}
-	return wording.Short(s.Good)
+	return words.Short(s.Good)
 }
 
 // purposeWord says what a launch was for.
@@ -143,10 +143,7 @@ func valuesWord(o bisect.Outcome) string {
 		l := baseline.Level{Metric: x.Metric, Case: x.Case, Unit: x.Unit}
 		out = append(out, words.Printable(l.Name())+" "+l.Quantity(float64(compare.Describe(x.Values).Median)))
 	}
-	if n := len(out) - most; n > 0 {
-		out = append(out[:most], fmt.Sprintf("%d more", n))
-	}
-	return strings.Join(out, ", ")
+	return words.Listed(out, most)
 }
 
 // statusWord is the status of a session. One that is marked as running but is not the running one has been killed.
@@ -247,7 +244,7 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", i+1, wording.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", i+1, words.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
 	}
 	if err := t.Flush(); err != nil || len(steps) == 0 {
 		return err
@@ -258,7 +255,7 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 		if x.Inferred {
 			inferred = "inferred"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", wording.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", words.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
 	}
 	return t.Flush()
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/kernels"
 )
 
@@ -75,13 +74,16 @@ type measuredBy struct {
 func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, on machine.Machine) Baseline {
 	b := Baseline{
 		Schema: Schema, Session: t.Record.ID, Commit: t.Policy.Good, Subject: m.Candidate.Subject, Recorded: time.Now().UTC().Truncate(time.Second),
-		Launches: len(all), Machine: on, Config: measuredByOf(t.Policy), Version: t.Record.Version,
+		Launches: len(all), Machine: on, Version: t.Record.Version,
+		Config: measuredBy{Fingerprint(t.Policy.Compares()), strings.Join(t.Policy.Plan.Build, " "), strings.Join(t.Policy.Plan.Run, " ")},
 	}
 	var s compare.Side
 	fit := slices.DeleteFunc(slices.Clone(all), func(o bisect.Outcome) bool { return !s.Note(o) })
 	found := append(session.Numbers(fit, ""), session.Number{Metric: "wall", One: ""})
-	for _, ph := range phasesOf(fit) {
-		found = append(found, session.Number{Metric: "phase." + ph, One: ""})
+	for _, p := range session.PhaseTimes(fit) {
+		if p.Phase != "build" { // which is not part of a launch
+			found = append(found, session.Number{Metric: "phase." + p.Phase, One: ""})
+		}
 	}
 	of := session.ByNumber(fit)
 	for _, n := range found {
@@ -90,19 +92,6 @@ func baselineOf(t *session.Session, m report.Measurement, all []bisect.Outcome, 
 		}
 	}
 	return b
-}
-
-// phasesOf lists the phases of all launches in order of first appearance. The build is left out: it is not part
-// of a launch.
-func phasesOf(all []bisect.Outcome) (out []string) {
-	for _, o := range all {
-		for _, p := range o.Phases {
-			if p.Name != "build" && !slices.Contains(out, p.Name) {
-				out = append(out, p.Name)
-			}
-		}
-	}
-	return out
 }
 
 // levelOf collects the values of one number. The outcomes must hold no other number, see [session.ByNumber]. A
@@ -118,11 +107,6 @@ func levelOf(p *policy.Policy, all []bisect.Outcome, n session.Number) Level {
 	}
 	l.Median = float64(compare.Describe(l.Values).Median)
 	return l
-}
-
-// measuredByOf is the fingerprint of what a policy measures, with its commands for people to read.
-func measuredByOf(p *policy.Policy) measuredBy {
-	return measuredBy{Fingerprint(p.Compares()), strings.Join(p.Plan.Build, " "), strings.Join(p.Plan.Run, " ")}
 }
 
 // Bounds of an imported file, in bytes and in levels: far above what kbisect writes, and small enough that a
@@ -237,7 +221,7 @@ func (l Level) Name() string {
 // Print writes a baseline for people. hints are the reasons why it is only a hint on this machine; see
 // [Kept.Hints].
 func (b Baseline) Print(w io.Writer, hints []string) error {
-	fmt.Fprintf(w, "\n  %s  %s\n", wording.Short(b.Commit), words.Printable(b.Subject))
+	fmt.Fprintf(w, "\n  %s  %s\n", words.Short(b.Commit), words.Printable(b.Subject))
 	if b.Note != "" {
 		fmt.Fprintf(w, "  note      %s\n", words.Printable(b.Note))
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -40,7 +40,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userErr := t.Ended(ctx, err, "at "+wording.Short(t.Policy.Good))
+	result, userErr := t.Ended(ctx, err, "at "+words.Short(t.Policy.Good))
 	if userErr == nil && result == "" {
 		userErr = session.MustSend(t, all)
 	}

@@ -41,13 +41,8 @@ func (e *Error) Error() string {
 		}
 		b.WriteString(p.text)
 	}
-	b.WriteString("\nhint: " + e.Hint())
+	b.WriteString("\nhint: kbisect help config shows every key")
 	return b.String()
-}
-
-// Hint says what to do about it.
-func (e *Error) Hint() string {
-	return "kbisect help config shows every key"
 }
 
 // problemAt is an *Error about the file itself, on a line.

@@ -22,9 +22,6 @@ type TaskConfig struct {
 	Cases      []string // torch: "m: 256; n: 512; seed: 1"
 }
 
-// taskModes are the modes in which KernelBot's server runs a submission.
-func taskModes() []string { return []string{"test", "benchmark", "leaderboard"} }
-
 // kindsOf lists the kinds that a key of [build] or [task] belongs to; none for a key that every kind reads.
 func kindsOf(key string) (names []string) {
 	for _, k := range kernels.Kinds() {
@@ -44,7 +41,7 @@ func readTask(t table, kind string) TaskConfig {
 	}
 	return TaskConfig{
 		Problem:    t.str("problem"),
-		Mode:       t.choice("mode", taskModes()),
+		Mode:       t.choice("mode", []string{"test", "benchmark", "leaderboard"}), // those of KernelBot's server
 		Submission: t.file("submission"),
 		Reference:  t.file("reference"),
 		Cases:      t.strs("cases", `an array of cases, such as ["m: 256; n: 512; seed: 1"]`),

@@ -48,19 +48,11 @@ func (p project) write(dir string) (path, kind string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	err = writeNew(path, text)
 	if errors.Is(err, fs.ErrExist) {
-		return "", "", fmt.Errorf("%s was not changed: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
+		err = fmt.Errorf("%s was not changed: %w\nhint: edit it, or move it away and run kbisect init again", path, fs.ErrExist)
 	}
-	if err != nil {
-		return "", "", fmt.Errorf("write configuration: %w", err)
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Close()); err != nil {
-		_ = os.Remove(path) // half a configuration is worse than none
-		return "", "", fmt.Errorf("write configuration %s: %w", path, err)
-	}
-	return path, p.Kind, nil
+	return path, p.Kind, err
 }
 
 // removeStub removes a configuration that init wrote when it found nothing to run, unless somebody has changed it

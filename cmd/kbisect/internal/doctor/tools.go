@@ -117,20 +117,14 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 	if len(rep.Devices) == 0 {
 		return passed("%s", name)
 	}
-	return torchHello(ctx, python, name, rep.CUDA)
-}
-
-// torchHello runs the known-good program for torch on the device. newest is the newest CUDA version of the driver.
-func torchHello(ctx context.Context, python, name, newest string) Finding {
-	h := harness.HelloFor("torch")
 	dir, remove, err := machine.Scratch(ctx)
 	if err != nil {
 		return broken(hint.Split(err))
 	}
 	defer remove()
-	s := machine.RunTool(ctx, 60*time.Second, dir, python, "-c", string(h.Text))
+	s = machine.RunTool(ctx, 60*time.Second, dir, python, "-c", string(harness.HelloFor("torch").Text))
 	if s.Err != nil || s.First() != harness.HelloWord {
-		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+newest+"; install a torch built for that or an older one")
+		return broken(name+", but a sum on the device fails: "+s.Last(), "the driver supports CUDA "+rep.CUDA+"; install a torch built for that or an older one")
 	}
 	return passed("%s, computes on the device", name)
 }

@@ -60,7 +60,10 @@ func readRequest(p *policy.Policy, q *policy.Request, _ *session.Pair) error {
 // explain examines both sides, reports, and concludes the session.
 func explain(ctx context.Context, t *session.Session, q *policy.Request, pair session.Pair) error {
 	x := explainerOf(t, pair.Sides)
-	err := x.see(ctx, q.Launches)
+	err := x.launch(ctx, q.Launches)
+	if err == nil {
+		err = x.look(ctx)
+	}
 	result, userErr := t.Ended(ctx, err, "for A or for B")
 	if userErr != nil {
 		return userErr
@@ -70,7 +73,11 @@ func explain(ctx context.Context, t *session.Session, q *policy.Request, pair se
 	doc.Error = report.ErrorText(err)
 	doc.Totals, doc.Devices = t.Totals(), append([]string{}, t.Devices.Names()...)
 	doc.Warnings = append([]string{}, t.Warnings()...)
-	return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Summary, Code: explainCode(doc), Cause: err, Document: &doc})
+	code := session.ExitCode(doc.Result)
+	if doc.Error == nil && len(doc.Rows) > 0 { // something could be set side by side, however the launches ended
+		code = exit.OK
+	}
+	return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Summary, Code: code, Cause: err, Document: &doc})
 }
 
 // explainerOf is an explainer for two candidates of which nothing is known yet.
@@ -79,22 +86,6 @@ func explainerOf(t *session.Session, sides [2]bisect.Candidate) *explainer {
 	x := newExplainer(t, Limit)
 	x.sides = [2]examined{{candidate: sides[0], purpose: bisect.EndGood}, {candidate: sides[1], purpose: bisect.EndBad}}
 	return x
-}
-
-// see launches both sides and then examines what was built.
-func (x *explainer) see(ctx context.Context, launches int) error {
-	if err := x.launch(ctx, launches); err != nil {
-		return err
-	}
-	return x.look(ctx)
-}
-
-// explainCode is the exit code: 0 as soon as anything could be set side by side, however the launches ended.
-func explainCode(doc report.Explanation) int {
-	if doc.Error == nil && len(doc.Rows) > 0 {
-		return exit.OK
-	}
-	return session.ExitCode(doc.Result)
 }
 
 // launch launches A and B in turn, n times each, for the times of their phases. A side that fails is not launched

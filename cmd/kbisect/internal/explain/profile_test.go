@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -128,7 +129,7 @@ func profiled(t *testing.T, e session.Env, mode string) (doc report.Explanation,
 	defer s.Pipe.Close()
 	x := explainerOf(s, pair.Sides)
 	x.device = true
-	if err := x.see(t.Context(), e.Request.Launches); err != nil {
+	if err := cmp.Or(x.launch(t.Context(), e.Request.Launches), x.look(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	made, _ := os.ReadFile(log) // none where ncu was not called

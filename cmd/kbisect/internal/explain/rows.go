@@ -216,7 +216,13 @@ func programRows(a, b *examined) (rows []figures.Row) {
 	built := func(s *examined) bool { return len(s.usage) > 0 }
 	traced := func(s *examined) bool { return s.trace != nil }
 	add("kernels in what was built", figures.SortNone, built, func(s *examined) int { return len(s.usage) })
-	add("different kernels launched", figures.SortLaunches, traced, func(s *examined) int { return different(s.trace.Kernels) })
+	add("different kernels launched", figures.SortLaunches, traced, func(s *examined) int {
+		names := map[string]bool{}
+		for _, l := range s.trace.Kernels {
+			names[l.Kernel] = true
+		}
+		return len(names)
+	})
 	add("kernels launched", figures.SortLaunches, traced, func(s *examined) int { return launchesOf(s.trace.Kernels) })
 	add("copies and memsets", figures.SortLaunches, traced, func(s *examined) int { return s.trace.Copies })
 	add("graphs captured", figures.SortGraphs, traced, func(s *examined) int { return s.trace.Captured })
@@ -229,15 +235,6 @@ func programRows(a, b *examined) (rows []figures.Row) {
 	add("recompilations by torch", figures.SortCompiles, traced, func(s *examined) int { return s.recompiled })
 	add("graph breaks of torch", figures.SortCompiles, traced, func(s *examined) int { return s.compiled.Breaks })
 	return rows
-}
-
-// different counts the names of kernels among launches.
-func different(all []cuda.Launched) int {
-	names := map[string]bool{}
-	for _, l := range all {
-		names[l.Kernel] = true
-	}
-	return len(names)
 }
 
 // launchesOf counts launches.
@@ -281,7 +278,7 @@ func (p kernelPair) sameSource(name, unit string, sort figures.Sort, of func(*ke
 // launchRows are how often and with which grid and block a kernel was launched, and how long that took, from a
 // trace.
 func (p kernelPair) launchRows() (rows []figures.Row) {
-	if p.a != nil && p.b != nil && p.a.name != p.b.name {
+	if p.a.name != p.b.name {
 		r := figures.Texts(groupKernels, p.name, "name", figures.SortConfig, p.a.name, p.b.name)
 		rows = append(rows, r)
 	}

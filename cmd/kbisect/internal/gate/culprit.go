@@ -9,11 +9,11 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	bisectsearch "github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -89,22 +89,15 @@ func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
 			return k.Answer == compare.Worse && k.About(metric, one)
 		})
 	}
-	// The launches of the gate are remembered below the filter, so that the search finds those of both ends.
-	t.Memory = &pipeline.Memory{Next: regressed{t.Memory, worse}} // remembers nothing itself: the one below does
+	// The launches of the gate are remembered below the filter, so that the search finds those of both ends. The
+	// series are cloned first, since the memory below shares the outcome.
+	below := t.Memory
+	t.Memory = &pipeline.Memory{Next: bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+		o, err := below.Sample(ctx, r)
+		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !worse(x.Metric, x.Case) })
+		return o, err
+	})}
 	return o
-}
-
-// regressed is a sampler that hides the numbers that a search is not about.
-type regressed struct {
-	next bisect.Sampler
-	keep func(metric, one string) bool
-}
-
-// Sample implements bisect.Sampler. The series are cloned first, since the outcome is shared with the memory below.
-func (s regressed) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := s.next.Sample(ctx, r)
-	o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !s.keep(x.Metric, x.Case) })
-	return o, err
 }
 
 // onlyChange is the one commit of a range that has the inputs of the bad end while all of its parents have those of
@@ -152,7 +145,7 @@ func searchOf(by *search.Search, t *session.Session, f bisect.Finding) *report.G
 	case f.Err != nil:
 		s.Why = f.Err.Error()
 	case f.Spent:
-		s.Why = fmt.Sprintf("budget used up; %s left", wording.Counted(len(f.Suspects), "commit"))
+		s.Why = fmt.Sprintf("budget used up; %s left", words.Count(len(f.Suspects), "commit"))
 	}
 	for _, x := range f.Suspects {
 		s.Suspects = append(s.Suspects, session.NameCandidate(t, "", x.Commit))
@@ -167,7 +160,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)
 	if err != nil {
-		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", wording.Short(commit), err))
+		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", words.Short(commit), err))
 		return out
 	}
 	// The culprit's lines have the numbers of its own version of the file; reports show those of HEAD.

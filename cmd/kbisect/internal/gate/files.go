@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/report"
@@ -15,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
@@ -29,21 +29,10 @@ type Files struct {
 // mostSummary is the size, in bytes, above which GitHub drops a step summary.
 const mostSummary = 1 << 20
 
-// check refuses paths that could not be written, before hours of launches and not after them.
+// check refuses paths that could not be written. Those that GitHub names are not checked: it makes these files, and
+// trouble with them is only a warning.
 func (f Files) check() error {
-	// The files that GitHub names are not checked: it makes them, and trouble with them is only a warning.
-	for _, x := range []struct{ option, file string }{{"junit", f.JUnit}, {"markdown", f.Markdown}, {"report", f.HTML}, {"sarif", f.SARIF}} {
-		if x.file == "" {
-			continue
-		}
-		if info, err := os.Stat(filepath.Dir(x.file)); err != nil || !info.IsDir() {
-			return exit.Usagef("--%s %s: folder %s does not exist", x.option, x.file, filepath.Dir(x.file))
-		}
-		if info, err := os.Stat(x.file); err == nil && info.IsDir() {
-			return exit.Usagef("--%s %s is a folder", x.option, x.file)
-		}
-	}
-	return nil
+	return cmp.Or(session.CheckFile("junit", f.JUnit), session.CheckFile("markdown", f.Markdown), session.CheckFile("report", f.HTML), session.CheckFile("sarif", f.SARIF))
 }
 
 // write writes all files and, for GitHub, the annotation, which GitHub also reads from standard error. A file that

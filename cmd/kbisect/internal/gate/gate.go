@@ -18,7 +18,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -127,7 +126,7 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 // "" if something does.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
-		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", wording.Short(x.head), x.into), nil
+		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", words.Short(x.head), x.into), nil
 	}
 	base, err := repo.Key(x.base, p.Paths)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -69,7 +68,7 @@ func TestBaseBranch(t *testing.T) {
 				t.Errorf("%+v: %v", x, err)
 			}
 		} else if name != x.name || id != x.id || err != nil {
-			t.Errorf("%+v: %s %s %v", x, name, wording.Short(id), err)
+			t.Errorf("%+v: %s %s %v", x, name, words.Short(id), err)
 		}
 	}
 	r.Git(t, "checkout", "-q", "--orphan", "alone")

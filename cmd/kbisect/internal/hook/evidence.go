@@ -43,11 +43,8 @@ const recentSessions = 300
 // openEvidence reads the sessions that may say something about a push; those with other commands, limits or devices
 // say nothing. It is nil without an error if there is no store. The caller closes the store.
 func openEvidence(repo *source.Repo, p *policy.Policy, devices []string) (*pushEvidence, error) {
-	st, err := store.Open(store.Dir(repo.CommonDir()), store.ReadOnly)
-	if errors.Is(err, store.ErrNoStore) {
-		return nil, nil
-	}
-	if err != nil {
+	st, err := session.StoreOf(repo)
+	if st == nil || err != nil {
 		return nil, err
 	}
 	all, err := st.Sessions(recentSessions)

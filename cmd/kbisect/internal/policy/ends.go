@@ -87,15 +87,15 @@ func (e Ends) CheckNamed() error {
 		if e.brings(name) || e.follows(name) {
 			continue
 		}
-		inGood, err := e.repo.Has(e.p.Good, name)
-		if err != nil {
-			return exit.Usage(err)
+		held := false
+		for _, end := range []string{e.p.Good, e.p.Bad} {
+			has, err := e.repo.Has(end, name)
+			if err != nil {
+				return exit.Usage(err)
+			}
+			held = held || has
 		}
-		inBad, err := e.repo.Has(e.p.Bad, name)
-		if err != nil {
-			return exit.Usage(err)
-		}
-		if !inGood && !inBad {
+		if !held {
 			return exit.Usagef("path %q is in neither end\nhint: paths and --path are relative to the top of the repository", name)
 		}
 	}

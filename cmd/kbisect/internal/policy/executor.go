@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -65,12 +66,5 @@ func (r *reader) executor() error {
 
 // file is the path of the project's configuration, which need not exist.
 func (r *reader) file() string {
-	if r.q.Config != "" {
-		return r.q.Config
-	}
-	top := r.repo.WorkDir()
-	if top == "" {
-		top = r.q.Dir
-	}
-	return filepath.Join(top, config.FileName)
+	return cmp.Or(r.q.Config, filepath.Join(cmp.Or(r.repo.WorkDir(), r.q.Dir), config.FileName))
 }

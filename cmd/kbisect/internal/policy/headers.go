@@ -43,18 +43,19 @@ func (e Ends) AddHeaders(commits ...string) {
 			return data, found && err == nil
 		}
 		for _, h := range e.p.CUDA.included(read) {
-			if !e.inPaths(h) {
+			if !Covers(e.p.Paths, h) {
 				e.p.Paths, e.p.Headers = append(slices.Clone(e.p.Paths), h), append(e.p.Headers, h)
 			}
 		}
 	}
 }
 
-// inPaths reports whether the paths cover a file.
-func (e Ends) inPaths(file string) bool {
-	return slices.ContainsFunc(e.p.Paths, func(q string) bool {
-		q = path.Clean(q)
-		return q == "." || q == file || strings.HasPrefix(file, q+"/")
+// Covers reports whether one of the paths is the file or a folder that holds it. All are relative to the top of the
+// repository; the file is written with slashes.
+func Covers(paths []string, file string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool {
+		p = path.Clean(filepath.ToSlash(p))
+		return p == "." || p == file || strings.HasPrefix(file, p+"/")
 	})
 }
 

@@ -95,15 +95,8 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 		}
 	}
 	if project.Kind == kernels.KindTorch && len(project.Run) == 0 {
-		submission := project.Submission
-		if submission == "" {
-			submission = "submission.py"
-		}
-		reference := project.Reference
-		if reference == "" {
-			reference = path.Join(path.Dir(submission), "reference.py")
-		}
-		out = append(out, submission, reference)
+		submission := cmp.Or(project.Submission, "submission.py")
+		out = append(out, submission, cmp.Or(project.Reference, path.Join(path.Dir(submission), "reference.py")))
 	}
 	return out
 }
@@ -119,12 +112,7 @@ func (r reader) paths() {
 		return
 	}
 	for _, need := range p.Needs {
-		need = path.Clean(filepath.ToSlash(need))
-		within := func(p string) bool {
-			p = path.Clean(filepath.ToSlash(p))
-			return p == "." || p == need || strings.HasPrefix(need, p+"/")
-		}
-		if !slices.ContainsFunc(p.Paths, within) {
+		if need = path.Clean(filepath.ToSlash(need)); !Covers(p.Paths, need) {
 			p.Paths = append(slices.Clone(p.Paths), need)
 		}
 	}

@@ -86,16 +86,16 @@ func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 	if !q.Bare || len(q.Argv) == 0 {
 		return nil
 	}
-	words := q.Argv[:1]
+	named := q.Argv[:1]
 	if i := slices.Index(q.Argv, "--"); i > 0 {
-		words = q.Argv[:i]
+		named = q.Argv[:i]
 	}
-	for _, w := range words {
+	for _, w := range named {
 		if _, err := repo.Resolve(ctx, w); err != nil || strings.HasPrefix(w, "-") {
 			continue
 		}
 		command := "COMMAND"
-		if rest := q.Argv[len(words):]; len(rest) > 1 {
+		if rest := q.Argv[len(named):]; len(rest) > 1 {
 			command = wording.Shell(rest[1:])
 		}
 		return exit.Usagef("%s is a revision, and run takes its revisions by --good and --bad\nhint: kbisect run --good %s --bad %s -- %s; to run a program of that name: -- %s", w, cmp.Or(q.Good, "REV"), w, command, w)

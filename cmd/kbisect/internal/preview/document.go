@@ -11,7 +11,6 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -181,10 +180,10 @@ func (d *Document) print(out io.Writer) error {
 		if d.Recorded && i == 0 {
 			name = "newest recorded as good (kbisect baseline list)"
 		}
-		if name = strings.TrimPrefix(name, wording.Short(e.Commit)); name != "" {
+		if name = strings.TrimPrefix(name, words.Short(e.Commit)); name != "" {
 			name = "  " + name
 		}
-		fmt.Fprintf(w, "  %s\t%s%s: %s; %s\n", side, wording.Short(e.Commit), name, words.Printable(e.Why), took)
+		fmt.Fprintf(w, "  %s\t%s%s: %s; %s\n", side, words.Short(e.Commit), name, words.Printable(e.Why), took)
 	}
 	if len(d.Build) > 0 {
 		fmt.Fprintf(w, "  build\t%s (limit %s)\n", words.Printable(d.buildLine()), words.Limit(d.BuildLimit))

@@ -276,7 +276,9 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 		// Only a good end that passes and a bad end that fails leave something to search for.
 		if len(x.ended) == 2 && first(x.ended[0]).Class == bisect.OK && bad.Class != bisect.Skip {
 			d.Result = Ready
-			return x.failure(ctx, d, bad.Wall)
+			cost, err := failure(ctx, x.device(), max(0.001, bad.Wall), t.Policy.Judge.Error)
+			d.Cost = &cost
+			return err
 		}
 		return nil
 	}
@@ -302,7 +304,8 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	for _, one := range n {
 		at := x.levels(ms[0], one.One)
 		noise, change := scatter(at)
-		d.Cases = append(d.Cases, Case{one.One, ms[0].Unit(x.ended[0][0]), median(ms[0], x.ended[0], one.One), median(ms[0], x.ended[len(x.ended)-1], one.One), noise, change})
+		good, bad := session.SummaryOf(x.ended[0], ms[0], one.One), session.SummaryOf(x.ended[len(x.ended)-1], ms[0], one.One)
+		d.Cases = append(d.Cases, Case{one.One, ms[0].Unit(x.ended[0][0]), good.Median, bad.Median, noise, change})
 	}
 	if len(x.ended) == 1 {
 		return nil
@@ -347,17 +350,6 @@ func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 	return out
 }
 
-// median is that of a number over launches, in the metric's unit; unknown if they gave none.
-func median(m metric.Metric, of []bisect.Outcome, one string) report.Number {
-	var v []float64
-	for _, o := range of {
-		if x, ok := m.Value(o, one); ok {
-			v = append(v, x)
-		}
-	}
-	return compare.Describe(v).Median
-}
-
 // scatter is the standard deviation of one launch, pooled over the ends around their medians, and by how much the
 // median of the last end is worse than that of the first. ends are logarithms and the results fractions: exp(x) -
 // 1. Each end costs one degree of freedom. What the launches do not tell is unknown, such as the noise of single
@@ -395,13 +387,6 @@ func (x *preview) device() simulate.Spec {
 		}
 	}
 	return s
-}
-
-// failure simulates the search for a failure that takes the given seconds to show, and notes what it costs.
-func (x *preview) failure(ctx context.Context, d *Document, seconds float64) error {
-	out, err := failure(ctx, x.device(), max(0.001, seconds), x.session.Policy.Judge.Error)
-	d.Cost = &out
-	return err
 }
 
 // slowdown notes which changes can be found with the noise seen, and what the search costs for the change seen or,

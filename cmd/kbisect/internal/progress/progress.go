@@ -113,7 +113,7 @@ func (p *Display) status() string {
 		s += fmt.Sprintf(", about %s to go", wording.Span(eta))
 	}
 	if p.launches > 0 {
-		s += ", " + wording.Counted(p.launches, "launch")
+		s += ", " + words.Count(p.launches, "launch")
 	}
 	if p.price > 0 {
 		s += fmt.Sprintf(", price %.3g", p.device/3600*p.price)
@@ -153,7 +153,7 @@ func (p *Display) Begin(commits, matter int) {
 	p.mu.Lock()
 	p.pace.matter, p.pace.left = matter, matter
 	p.mu.Unlock()
-	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after those of the two ends", wording.Counted(commits, "commit"), matter, wording.Counted(int(bits(matter)), "test")))
+	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after those of the two ends", words.Count(commits, "commit"), matter, words.Count(int(bits(matter)), "test")))
 }
 
 // Activity shows what the pipeline does. With Verbose each is a line; else only the first of each end is, and the
@@ -219,7 +219,7 @@ func (p *Display) Belief(b search.Progress) {
 	case b.Reason != "":
 		p.Say(fmt.Sprintf("%s now: %s", left, reason(b.Reason)))
 	case still:
-		p.Say(fmt.Sprintf("%s elapsed, %s left, %s", wording.Span(time.Since(p.pace.began)), wording.Counted(int(math.Round(b.Suspects)), "suspect"), left))
+		p.Say(fmt.Sprintf("%s elapsed, %s left, %s", wording.Span(time.Since(p.pace.began)), words.Count(int(math.Round(b.Suspects)), "suspect"), left))
 	}
 }
 
@@ -269,9 +269,9 @@ func (p *Display) Step(s bisect.Step) {
 		p.pace.reach(share, bits(p.pace.left)+float64(confirming-p.pace.proofs), eta)
 	}
 	p.mu.Unlock()
-	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
+	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, words.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	if s.Inferred {
-		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, wording.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
+		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, words.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	}
 	if s.Role == "search" {
 		if s.Remaining == 1 {

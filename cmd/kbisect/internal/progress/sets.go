@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // BeginSets starts a search over n things, which what names in the plural, made of atoms changes.
@@ -17,9 +17,9 @@ func (p *Display) BeginSets(n, atoms int, what string) {
 	p.mu.Lock()
 	p.within = what + ": "
 	p.mu.Unlock()
-	line := wording.Counted(n, strings.TrimSuffix(what, "s")) + " to search"
+	line := words.Count(n, strings.TrimSuffix(what, "s")) + " to search"
 	if atoms != n {
-		line += ", as " + wording.Counted(atoms, "change")
+		line += ", as " + words.Count(atoms, "change")
 	}
 	p.Say(line)
 }
@@ -83,7 +83,7 @@ func (p *Display) confirmed() {
 	p.proof = proof{last: x.last}
 	p.mu.Unlock()
 	if x.made > 0 && x.last == (bisect.TrialID{}) {
-		p.Say(fmt.Sprintf("%-9s %s: %d pass, %d fail | %s", purpose(sets.Verifying), wording.Counted(x.made, "test"), x.made-x.fails, x.fails, p.Far()))
+		p.Say(fmt.Sprintf("%-9s %s: %d pass, %d fail | %s", purpose(sets.Verifying), words.Count(x.made, "test"), x.made-x.fails, x.fails, p.Far()))
 	}
 }
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -31,7 +31,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 		return nil, broken(ctx, err), nil
 	}
 	if o.Class == bisect.OK {
-		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", wording.Short(bad.Commit))
+		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", words.Short(bad.Commit))
 	}
 	// Doubling steps reach a good commit after few builds. A step that goes too far costs the following search one more
 	// halving, as it skips what was tested here.
@@ -43,7 +43,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 		}
 		if back == 0 {
 			f := &bisect.Finding{Result: bisect.NoDifference}
-			f.Ends.Why, f.Ends.Hint = fmt.Sprintf("no commit back to %s is good, %d tested", wording.Short(id), len(looked)), "name a good end with --good"
+			f.Ends.Why, f.Ends.Hint = fmt.Sprintf("no commit back to %s is good, %d tested", words.Short(id), len(looked)), "name a good end with --good"
 			if next.Cut { // an older one may be
 				f.Result, f.Ends.Unclear = bisect.Inconclusive, true
 				f.Ends.Why += "; this shallow clone ends there"
@@ -52,7 +52,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 			return nil, f, nil
 		}
 		id = next.ID
-		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", wording.Short(id)))
+		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", words.Short(id)))
 		o, err := look(bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil

@@ -23,8 +23,14 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	if err != nil {
 		return bisect.Finding{}, err
 	}
+	// How an assignment reaches the program: by environment, arguments and options of the compiler.
+	setting := func(s sets.Set) *report.Setting {
+		assign := flags.Text(s)
+		by, _ := kernels.ParseSettings(assign, x.session.Policy.Carriers())
+		return &report.Setting{Env: append([]string{}, by.Apply(nil)...), Args: append([]string{}, by.Args()...), Compile: append([]string{}, by.Compile()...), Flags: assign}
+	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, setting: func(s sets.Set) *report.Setting { return setting(x.session.Policy, flags.Text(s)) }, goal: sets.All, timed: true,
+		space: flags.Space, words: flags.Words, assign: flags.Away, setting: setting, goal: sets.All, timed: true,
 		sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
@@ -42,12 +48,6 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return x.rank(ctx, a, flags, f)
 	}
 	return f, nil
-}
-
-// setting is how an assignment reaches the program: environment, arguments and options of the compiler.
-func setting(p *policy.Policy, assign string) *report.Setting {
-	s, _ := kernels.ParseSettings(assign, p.Carriers())
-	return &report.Setting{Env: append([]string{}, s.Apply(nil)...), Args: append([]string{}, s.Args()...), Compile: append([]string{}, s.Compile()...), Flags: assign}
 }
 
 // claims adds the hypotheses of the policy to a search. One about a value that the bad end does not have stays

@@ -119,7 +119,17 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 			return
 		}
 		again := plan
-		again.Sampler = historyChance{below, chance}
+		again.Sampler = bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+			switch r.Purpose { // what a proof will show is expected; all else is as likely to pass as to fail
+			case bisect.ConfirmCulprit:
+				*chance = 0.95
+			case bisect.ConfirmParent:
+				*chance = 0.05
+			default:
+				*chance = 0.5
+			}
+			return below.Sample(ctx, r)
+		})
 		_, _ = find.Culprits(ctx, &again) // only its requests matter
 	})
 }
@@ -213,26 +223,6 @@ func (c *careful) contradict(f bisect.Finding, commits []bisect.Commit) bool {
 		i, ok := at[l.Candidate.Commit]
 		return ok && l.Outcome.Beside && (l.Outcome.Class != bisect.OK) != bisect.Ancestors(commits, i)[at[f.Culprits[0].Commit]]
 	})
-}
-
-// historyChance notes the chance of a failure for each trial that the search of a history asks for: even, except
-// for confirmations, whose answer is expected.
-type historyChance struct {
-	next   bisect.Sampler
-	chance *float64
-}
-
-// Sample implements bisect.Sampler.
-func (s historyChance) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	switch r.Purpose {
-	case bisect.ConfirmCulprit:
-		*s.chance = 0.95
-	case bisect.ConfirmParent:
-		*s.chance = 0.05
-	default:
-		*s.chance = 0.5
-	}
-	return s.next.Sample(ctx, r)
 }
 
 // setChance notes the chance of a failure that a search over sets expects of each test.

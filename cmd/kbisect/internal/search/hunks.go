@@ -9,9 +9,9 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
@@ -159,7 +159,7 @@ func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding
 		return bisect.Finding{}, exit.Usage(err)
 	}
 	if len(diff.Hunks) == 0 {
-		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", wording.Short(from), wording.Short(to))
+		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", words.Short(from), words.Short(to))
 	}
 	return x.hunks(ctx, diff, from, goal, x.session.Memory)
 }

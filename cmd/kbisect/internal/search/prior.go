@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -66,10 +66,6 @@ func isKernelSource(name string, paths []string, plan kernels.Plan) bool {
 	if len(paths) == 0 {
 		return source
 	}
-	inside := slices.ContainsFunc(paths, func(p string) bool {
-		p = path.Clean(p)
-		return p == "." || name == p || strings.HasPrefix(name, p+"/")
-	})
 	builds := []string{"Makefile", "CMakeLists.txt", "setup.py", "pyproject.toml"}
-	return inside && (source || path.Ext(name) == ".cmake" || slices.Contains(builds, path.Base(name)) || plan.IsBuildFile(name))
+	return policy.Covers(paths, name) && (source || path.Ext(name) == ".cmake" || slices.Contains(builds, path.Base(name)) || plan.IsBuildFile(name))
 }

@@ -8,19 +8,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
 // errNothingToResume is the usage error if there was never a search.
-func errNothingToResume() error {
-	return exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
-}
+var errNothingToResume = exit.Usagef("nothing to resume: this repository has no search\nhint: kbisect run --good REV")
 
 // resume continues the newest search that can be continued. The store is first opened for reading, so that a
 // repository without one is left without one. The user is not asked anything: resuming is the answer.
@@ -35,7 +33,7 @@ func resume(ctx context.Context, e session.Env) error {
 	case err != nil:
 		return err
 	case st == nil:
-		return errNothingToResume()
+		return errNothingToResume
 	}
 	if err = st.Close(); err == nil {
 		st, err = store.Open(store.Dir(repo.CommonDir()), store.ReadWrite)
@@ -63,7 +61,7 @@ func resume(ctx context.Context, e session.Env) error {
 		return err
 	}
 	defer t.Close()
-	t.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(wording.Short(record.Good), "not found yet"), wording.Short(record.Bad)))
+	t.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(words.Short(record.Good), "not found yet"), words.Short(record.Bad)))
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
@@ -115,7 +113,7 @@ func resumable(st *store.Store) (store.Session, error) {
 			return s, nil
 		}
 	}
-	return store.Session{}, errNothingToResume()
+	return store.Session{}, errNothingToResume
 }
 
 // outOfBudget reports whether a search stopped because its budget was used up. A search for every culprit may have
@@ -151,7 +149,7 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 			return nil
 		}
 	}
-	return exit.Usagef("%w: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", errNoGood, wording.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
+	return exit.Usagef("%w: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", errNoGood, words.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
 }
 
 // errNoGood says that no good end is named or recorded.

@@ -360,11 +360,14 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	plan := search.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey,
 		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{session: t}.builds, Width: t.Pipe.Width(),
-		OnStep: func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
-		Spent:  t.Spent, Left: left(t),
+		OnStep:     func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
+		Spent:      t.Spent,
 		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
+	}
+	if t.Policy.Budget > 0 {
+		plan.Left = func() float64 { return (t.Policy.Budget - t.Elapsed()).Seconds() }
 	}
 	plan.AtOnce, plan.Devices = session.Several(t)
 	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
@@ -374,14 +377,6 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	}
 	t.Display.Begin(len(commits), matter)
 	return &plan, settled, nil
-}
-
-// left returns how many seconds of the session's budget are left; it is nil without a budget.
-func left(t *session.Session) func() float64 {
-	if t.Policy.Budget == 0 {
-		return nil
-	}
-	return func() float64 { return (t.Policy.Budget - t.Elapsed()).Seconds() }
 }
 
 // unanswered is how long a question waits. A user who has left the terminal wanted the search.

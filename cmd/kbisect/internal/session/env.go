@@ -3,9 +3,12 @@ package session
 import (
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
@@ -23,6 +26,21 @@ type Env struct {
 	Watch   *stopwatch.Watch // runs since the command began
 
 	Sampler func(*Session) bisect.Sampler // makes the launches, for tests; nil: the pipelines of this machine
+}
+
+// CheckFile refuses a path at which an option could not write its file, before hours of launches and not after
+// them. "" writes nothing, and - is standard output.
+func CheckFile(option, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return exit.Usagef("--%s %s is a folder\nhint: name a file in it", option, path)
+	}
+	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
+		return exit.Usagef("--%s %s: folder %[3]s does not exist\nhint: mkdir -p %[3]s", option, path, filepath.Dir(path))
+	}
+	return nil
 }
 
 // Output is where results go.

@@ -17,9 +17,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -138,7 +138,7 @@ func Uncommitted(ctx context.Context, repo *source.Repo, p *policy.Policy, candi
 	}
 	out, err := exec.CommandContext(ctx, "git", args...).Output()
 	if n := strings.Count(string(out), "\n"); err == nil && n > 0 {
-		return fmt.Sprintf("uncommitted changes in %s are not part of %s", wording.Counted(n, "file"), candidate)
+		return fmt.Sprintf("uncommitted changes in %s are not part of %s", words.Count(n, "file"), candidate)
 	}
 	return ""
 }

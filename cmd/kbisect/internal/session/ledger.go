@@ -134,17 +134,14 @@ func ended(o bisect.Outcome) time.Duration {
 }
 
 // clocked stamps each trial with its start, in seconds since the first attempt of the session began: drift is
-// judged over that time, and a resumed session orders the launches of all attempts by it.
-type clocked struct {
-	next  bisect.Sampler
-	since func() time.Duration // the session began, without what was waited
-}
-
-// Sample implements bisect.Sampler.
-func (c clocked) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := c.next.Sample(ctx, r)
-	o.At = c.since().Seconds() - o.Wall
-	return o, err
+// judged over that time, and a resumed session orders the launches of all attempts by it. since is how long ago that
+// was, without what was waited.
+func clocked(next bisect.Sampler, since func() time.Duration) bisect.Sampler {
+	return bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+		o, err := next.Sample(ctx, r)
+		o.At = since().Seconds() - o.Wall
+		return o, err
+	})
 }
 
 // save stores one trial, which is on disk when it returns. It returns the trial as a resumed session will read it,

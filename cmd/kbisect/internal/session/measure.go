@@ -18,7 +18,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -99,7 +98,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userError := t.Ended(ctx, err, "at "+wording.Short(t.Policy.Good))
+	result, userError := t.Ended(ctx, err, "at "+words.Short(t.Policy.Good))
 	if userError == nil && result == "" && q.Metric != "" {
 		userError = sends(all, t.Policy.Judge.Metrics[0])
 	}
@@ -136,7 +135,7 @@ func Measurement(t *Session, rev, only string, all []bisect.Outcome, asked int, 
 	}
 	m := report.Measurement{
 		Schema: report.MeasurementSchema, Session: t.Record.ID, Result: cmp.Or(result, string(bisect.OK)), Candidate: Side(t, rev, t.Policy.Good, s),
-		Phases: PhaseTimes(all), Wall: summaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
+		Phases: PhaseTimes(all), Wall: SummaryOf(fit, metric.Metric{Name: "wall"}, ""), Metrics: []report.MetricSummary{},
 		Memory: mostMemory(all), Devices: deviceStates(t, all), Totals: t.Totals(), Warnings: append([]string{}, t.LaunchWarnings()...),
 	}
 	// Only launches whose times may be compared describe a metric; the phases are those of all, since a launch that
@@ -179,8 +178,8 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
 }
 
-// summaryOf describes the values of a metric over launches.
-func summaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
+// SummaryOf describes the values of a metric over launches, in the metric's unit; one is a case, or "" for all.
+func SummaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
 	var v []float64
 	for _, o := range all {
 		if x, ok := m.Value(o, one); ok {

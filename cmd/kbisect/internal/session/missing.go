@@ -3,7 +3,6 @@ package session
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -39,8 +38,5 @@ func goneWords(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	if n := len(names) - 3; n > 0 {
-		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", n))
-	}
-	return fmt.Sprintf(" B does not report %s, which A does: no verdict on that.", words.Printable(strings.Join(names, ", ")))
+	return fmt.Sprintf(" B does not report %s, which A does: no verdict on that.", words.Printable(words.Listed(names, 3)))
 }

@@ -43,7 +43,7 @@ func TestGone(t *testing.T) {
 		}
 	}
 	for want, names := range map[string][]string{
-		"": nil, " B does not report a, which A does: no verdict on that.": {"a"}, " B does not report a, b, c, 2 more, which": {"a", "b", "c", "d", "e"},
+		"": nil, " B does not report a, which A does: no verdict on that.": {"a"}, " B does not report a, b, c and 2 more, which": {"a", "b", "c", "d", "e"},
 	} {
 		if got := goneWords(names); !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%q: %q", names, got)

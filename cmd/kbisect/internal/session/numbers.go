@@ -9,7 +9,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
 // Unmeasured is a usage error if launches passed and none reported a metric that is compared.
@@ -50,11 +49,6 @@ func MustSend(s *Session, all []bisect.Outcome) error {
 		}
 	}
 	return err
-}
-
-// MatchesNothing is the error of a pattern that read no number in so many successful launches.
-func MatchesNothing(s *Session, p policy.Pattern, passed int) error {
-	return exit.Usagef("%s", deadPattern(s, p, passed))
 }
 
 // NumbersSeen counts the successful launches, and those of them that reported each metric, by name.

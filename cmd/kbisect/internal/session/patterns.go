@@ -25,21 +25,22 @@ func deadMetrics(s *Session) (out []string) {
 		if seen[p.Metric] > 0 {
 			continue
 		}
-		if text := deadPattern(s, p, passed); !slices.Contains(out, text) {
+		if text := MatchesNothing(s, p, passed).Error(); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	return out
 }
 
-// deadPattern says why a pattern read no number, and what it could have read.
-func deadPattern(s *Session, p policy.Pattern, passed int) string {
+// MatchesNothing is the error of a pattern that read no number in so many successful launches: why it did not, and
+// what it could have read.
+func MatchesNothing(s *Session, p policy.Pattern, passed int) error {
 	launches := words.Count(passed, "successful launch")
 	if line, value := notNumber(s, p); value != "" {
-		return fmt.Sprintf("metric %s: its pattern matches %q, which is not a number, in %s: %s\nhint: the line is %.200q; write numbers as 1234.5 or 1.2e3, without thousands separators",
+		return exit.Usagef("metric %s: its pattern matches %q, which is not a number, in %s: %s\nhint: the line is %.200q; write numbers as 1234.5 or 1.2e3, without thousands separators",
 			p.Metric, value, launches, p.Expr, line)
 	}
-	return fmt.Sprintf("metric %s: its pattern matches nothing in the output of %s: %s\nhint: %s", p.Metric, launches, p.Expr, lastPrinted(s))
+	return exit.Usagef("metric %s: its pattern matches nothing in the output of %s: %s\nhint: %s", p.Metric, launches, p.Expr, lastPrinted(s))
 }
 
 // notNumber is the first line that a pattern matches without reading a number, and what it reads instead: mostly a

@@ -443,7 +443,7 @@ func (s *Session) LaunchWarnings() []string {
 	seen := map[string]bool{}
 	for _, l := range s.Launches {
 		for _, w := range l.Outcome.Warnings {
-			commit := wording.Short(l.Candidate.Commit)
+			commit := words.Short(l.Candidate.Commit)
 			kind := commit + strings.Trim(w, "0123456789")
 			if !seen[kind] {
 				seen[kind] = true

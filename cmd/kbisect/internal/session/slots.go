@@ -102,14 +102,14 @@ func newSlots(s *Session, past time.Duration) *pipeline.Slots {
 	}
 	since := func() time.Duration { return time.Since(began) }
 	for _, p := range s.Pipes {
-		slots.Each = append(slots.Each, clocked{p, since})
+		slots.Each = append(slots.Each, clocked(p, since))
 	}
 	if s.Cluster != nil {
 		s.Cluster.Until(slots.Until)
 		slots.Each, slots.Until = nil, time.Time{}
 		since := func() time.Duration { return time.Since(began) - s.Cluster.Waited() }
 		for i := range s.Policy.Executor.Width() {
-			slots.Each = append(slots.Each, clocked{follower{s.Cluster.Slot(i), s, &s.following}, since})
+			slots.Each = append(slots.Each, clocked(follower(s, s.Cluster.Slot(i)), since))
 		}
 	}
 	if s.sampler != nil {
@@ -297,20 +297,16 @@ func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder stri
 	return nil
 }
 
-// follower lets the pipelines and the cluster learn of what a job has shown.
-type follower struct {
-	next    bisect.Sampler
-	session *Session
-	mu      *sync.Mutex
-}
-
-// Sample implements bisect.Sampler.
-func (f follower) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := f.next.Sample(ctx, r)
-	if err == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		learn(f.session, r, o)
-	}
-	return o, err
+// follower lets the pipelines and the cluster learn of what a job has shown. Jobs end side by side, and a pipeline is
+// for one goroutine.
+func follower(s *Session, next bisect.Sampler) bisect.Sampler {
+	return bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+		o, err := next.Sample(ctx, r)
+		if err == nil {
+			s.following.Lock()
+			defer s.following.Unlock()
+			learn(s, r, o)
+		}
+		return o, err
+	})
 }

@@ -39,9 +39,6 @@ func Headline(s string) string {
 	return line
 }
 
-// Counted is "1 commit" or "3 commits". thing takes a plain s in the plural.
-func Counted(n int, thing string) string { return words.Count(n, thing) }
-
 // Span is a duration rounded for people: "4.2s", "1m30s".
 func Span(d time.Duration) string {
 	if d < 10*time.Second {
@@ -49,9 +46,6 @@ func Span(d time.Duration) string {
 	}
 	return d.Round(time.Second).String()
 }
-
-// Short abbreviates a commit id.
-func Short(id string) string { return words.Short(id) }
 
 // plainWord drops the differences that users do not notice: case and separators.
 func plainWord(s string) string {
@@ -82,5 +76,8 @@ func editDistance(a, b string) int {
 	return prev[len(b)]
 }
 
-// Shell writes words as a POSIX shell reads them.
+// Short abbreviates a commit id, for packages that may not import those of reports.
+func Short(id string) string { return words.Short(id) }
+
+// Shell writes words as a POSIX shell reads them, likewise.
 func Shell(argv []string) string { return words.Shell(argv) }

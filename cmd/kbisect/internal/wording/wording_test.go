@@ -40,13 +40,8 @@ func TestText(t *testing.T) {
 	for _, c := range []struct{ name, got, want string }{
 		{"Headline", Headline("one\nhint: two"), "one"},
 		{"Headline of one line", Headline("one"), "one"},
-		{"Counted 0", Counted(0, "commit"), "0 commits"},
-		{"Counted 1", Counted(1, "commit"), "1 commit"},
-		{"Counted 2", Counted(2, "commit"), "2 commits"},
 		{"Span below ten seconds", Span(4249 * time.Millisecond), "4.2s"},
 		{"Span of a minute and a half", Span(90*time.Second + 400*time.Millisecond), "1m30s"},
-		{"Short", Short("0123456789abcdef"), "0123456789"},
-		{"Short of a shorter one", Short("0123"), "0123"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, c.got, c.want)
