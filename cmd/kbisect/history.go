@@ -38,7 +38,7 @@ func historyAction(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return exit.Usagef("--limit %d: at least one commit is shown", c.Int("limit"))
 	}
-	if err := readFormats(c).check(); err != nil {
+	if err := readFormats(c).check("report"); err != nil {
 		return err
 	}
 	repo, err := source.Open(globals(c).dir)

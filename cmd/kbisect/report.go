@@ -87,7 +87,7 @@ func reportRequest(c *cli.Context) (formats, error) {
 	if f == (formats{}) {
 		f.markdown = "-"
 	}
-	return f, f.check()
+	return f, f.check("html")
 }
 
 // formatFlags are the options of every command that has a result to show.
@@ -105,9 +105,10 @@ type formats struct{ markdown, html string }
 // readFormats are the files that --markdown and --report name.
 func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), c.String("report")} }
 
-// check finds out before a long job whether the files can be written after it.
-func (f formats) check() error {
-	return cmp.Or(session.CheckFile("markdown", f.markdown), session.CheckFile("report", f.html))
+// check finds out before a long job whether the files can be written after it. html is how the command calls the option
+// of the page.
+func (f formats) check(html string) error {
+	return cmp.Or(session.CheckFile("markdown", f.markdown), session.CheckFile(html, f.html))
 }
 
 // write writes the files. Each is rendered as a whole first, so that an error in rendering leaves no half file. say

@@ -238,7 +238,7 @@ func TestReportRefuses(t *testing.T) {
 		{[]string{"report", "--json", "--html", "x.html"}, "alone"},
 		{[]string{"report", "one", "two"}, "one session"},
 		{[]string{"report", "--html", "no/such/folder/x.html"}, "mkdir -p"},
-		{[]string{"report", "--html", "."}, "folder of this name"},
+		{[]string{"report", "--html", "."}, "--html . is a folder"},
 		{[]string{"run", "--good", "HEAD~2", "--report", "no/such/folder/x.html", "--", "true"}, "mkdir -p"},
 	} {
 		if _, stderr, code := r.kbisect(c.args...); code != exit.UsageError || !strings.Contains(stderr, c.want) {

@@ -80,7 +80,7 @@ func runCommand() *cli.Command {
 // given. Report paths that could not be written are refused before the first launch.
 func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		if err := readFormats(c).check(); err != nil {
+		if err := readFormats(c).check("report"); err != nil {
 			return err
 		}
 		words, command, err := operands(c)
