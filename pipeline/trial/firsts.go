@@ -40,9 +40,10 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 // in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
 // or by up to a quarter if that is within twice the scatter of the later ones, of which there are few.
 func (f *Firsts) Serve(name string) bool {
-	const leastWarm = 2
+	const leastWarm = 3 // of both ends together: two of one end say how far launches scatter
 	m := metric.Metric{Name: name}
-	if name == "" || min(len(f.good.cold), len(f.bad.cold)) == 0 || min(len(f.good.warm), len(f.bad.warm)) < leastWarm {
+	good, bad := len(f.good.warm), len(f.bad.warm)
+	if name == "" || min(len(f.good.cold), len(f.bad.cold), good, bad) == 0 || good+bad < leastWarm {
 		return false
 	}
 	stepped := false

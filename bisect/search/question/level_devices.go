@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -114,6 +113,8 @@ func (s *stage) once(devices []int) error {
 			next = append(next, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: d})
 		}
 	}
+	// They count as pairs of the comparison like any others.
+	s.pairs, s.fresh = s.pairs+len(devices), s.fresh+len(devices)
 	return s.all(next)
 }
 
@@ -123,9 +124,6 @@ func (s *stage) all(next []search.Wanted) error {
 	for _, w := range next {
 		if err := s.launch(s.r.Span.Place(w.Commit)); err != nil {
 			return err
-		}
-		if w.Purpose == bisect.EndBad {
-			s.pairs, s.fresh = s.pairs+1, s.fresh+1
 		}
 	}
 	return nil
