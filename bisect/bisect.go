@@ -82,6 +82,7 @@ type Request struct {
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
 	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start: see package early
+	Tentative bool    // a failure may rest on a process that was started early, since a proof is made without
 	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run
 	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
@@ -133,7 +134,7 @@ type Outcome struct {
 	Whole    bool        `json:"whole,omitempty"`    // a time-out of the whole trial, not of one phase
 	Limit    float64     `json:"limit_s,omitempty"`  // of a time-out: the limit that ended it, seconds
 	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say; of one that ended otherwise: it had been taken for that
-	Early    bool        `json:"early,omitempty"`    // stopped before the limit, where no good run could still be running
+	Early    bool        `json:"early,omitempty"`    // a failure that only a proof shows in full: it was stopped before the limit, where no good run could still be running, or its process was started early
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
 	Timed    bool        `json:"timed,omitempty"`    // likewise: [Request.Timing]
@@ -269,7 +270,7 @@ type Verdict struct {
 	Ratio       *Effect  `json:"ratio,omitempty"` // against the good end, for a metric
 	Trials      int      `json:"trials"`
 	Other       bool     `json:"other,omitempty"` // untestable because it fails in another way than the complaint
-	Early       bool     `json:"early,omitempty"` // rests on a trial that was stopped before the limit
+	Early       bool     `json:"early,omitempty"` // rests on a failure that only a proof shows in full, see [Outcome]
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
@@ -359,6 +360,11 @@ func (o Outcome) Untestable() bool { return o.Class == Skip || o.Class == BuildF
 
 // Failed reports whether an outcome is bad rather than untestable.
 func (o Outcome) Failed() bool { return o.Class != OK && !o.Untestable() }
+
+// EndsAs reports whether an outcome is the same kind of failure as another one.
+func (o Outcome) EndsAs(p Outcome) bool {
+	return o.Class != OK && o.Class == p.Class && o.Phase == p.Phase && o.Exit == p.Exit && o.Signal == p.Signal && o.Error == p.Error
+}
 
 // Describe says in a few words how a trial ended.
 func (o Outcome) Describe() string {

@@ -37,6 +37,7 @@ type Pipeline struct {
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
 	firsts     trial.Firsts
+	failure    bisect.Outcome // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
@@ -138,6 +139,9 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 		p.reference.Varies = true // no line can be taken for the last from now on
 	}
 	p.firsts.Learn(r, o)
+	if r.Purpose == bisect.EndBad && o.Failed() {
+		p.failure = o
+	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
 	}
@@ -525,7 +529,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			}
 			p.ahead.freeze(on)
 			p.early.Freeze(on)
-		}, Early: pool,
+		}, Early: pool, Failure: p.failure,
 	}
 	expect(p, order)
 	run, err := trial.Launch(ctx, w, order)

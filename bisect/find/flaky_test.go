@@ -180,7 +180,7 @@ func TestSometimesSeesThroughEarlyStops(t *testing.T) {
 		d.rate = func(i int, _ bisect.Request) float64 { return map[bool]float64{true: 1}[i >= 25] }
 		d.wall = func(i int) float64 { return map[bool]float64{true: 40, false: 10}[i >= from] } // slow, and in time
 		f := d.find(t, d, search.Options{Find: bisect.Timeout})
-		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(26) || !strings.Contains(strings.Join(f.Warnings, " "), "stopped early") {
+		if f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(26) || !strings.Contains(strings.Join(f.Warnings, " "), "stopped or started early") {
 			t.Errorf("slow from %d: %v %+v %q", from, f.Result, f.Culprits, f.Warnings)
 		}
 	}

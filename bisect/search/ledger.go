@@ -71,6 +71,7 @@ func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int
 	} else {
 		r.Timing = l.Search.Find == bisect.Slow
 	}
+	r.Tentative = r.Tentative && !l.Search.Fast // which proves nothing
 	if end := why == bisect.EndGood || why == bisect.EndBad; len(l.Search.Devices) > 0 && (end || r.Timing) {
 		r.On = cmp.Or(l.on[r.ID()], Devices(l)[0])
 	}
@@ -218,7 +219,7 @@ func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) (t belief.
 	return t
 }
 
-// Early reports whether any trial that counts was stopped early.
+// Early reports whether any trial that counts failed early.
 func (l *Ledger) Early() bool {
 	for _, t := range l.Made {
 		if t.Early && !t.Void {
@@ -228,9 +229,9 @@ func (l *Ledger) Early() bool {
 	return false
 }
 
-// EarlyOnly is the commit that was stopped early most often and not yet launched at the full limit for the proof; ""
-// where there is none. Three launches at the full limit are enough for all of them together: if trials that were
-// stopped early would have passed, one of these will have shown it.
+// EarlyOnly is the commit that failed early most often and was not yet launched in full for the proof; "" where there
+// is none. Three launches in full are enough for all commits together: if early failures would have been passes, one
+// of these will have shown it.
 func (l *Ledger) EarlyOnly() (commit string) {
 	const enough = 3
 	early, patient, all := map[string]int{}, map[string]bool{}, 0
@@ -253,33 +254,38 @@ func (l *Ledger) EarlyOnly() (commit string) {
 	return commit
 }
 
-// Unconfirmed reports whether all failures of a commit were stopped early, so that it may only be slow and pass at the
-// full limit. After three launches of the proof that did not fail the question is left open.
+// Unconfirmed reports whether a commit failed early only, so that it may pass when it is launched in full. After three
+// launches of the proof that did not fail the question is left open.
 func (l *Ledger) Unconfirmed(commit string) bool {
 	const enough = 3
-	early, patient := 0, 0
+	var early []bisect.Class
+	full, patient := map[bisect.Class]bool{}, 0
 	for _, t := range l.Of(commit, "") {
-		switch {
-		case t.Early:
-			early++
-		case t.Class == bisect.Timeout:
-			return false
-		case t.Purpose == bisect.ConfirmCulprit:
+		if t.Early {
+			early = append(early, t.Class)
+			continue
+		}
+		full[t.Class] = true
+		if t.Purpose == bisect.ConfirmCulprit {
 			patient++
 		}
 	}
-	return early > 0 && patient < enough
+	return patient < enough && slices.ContainsFunc(early, func(c bisect.Class) bool { return !full[c] })
 }
 
-// alwaysEarly reports whether some commit was stopped early every time it was launched, three times or more: it may
-// only be slow and pass.
+// alwaysEarly reports whether some commit was stopped early every time it was launched, three times or more, or whether
+// any failed whose process was started early: it may pass when it is launched in full.
 func (l *Ledger) alwaysEarly() bool {
 	const often = 3
 	early, other := map[string]int{}, map[string]bool{}
 	for _, t := range l.Made {
-		if t.Early && !t.Void {
+		switch {
+		case t.Void:
+		case t.Early && t.Tentative:
+			return true
+		case t.Early:
 			early[t.Candidate.Commit]++
-		} else if !t.Void {
+		default:
 			other[t.Candidate.Commit] = true
 		}
 	}
@@ -373,8 +379,24 @@ func (l *Ledger) WarnDropped() string {
 		bad, n, how.Describe(), of, how.Class)
 }
 
-// liedEarly reports whether a launch of this commit was stopped early, on the grounds that no good run takes so long,
-// and o took longer and passed.
-func (l *Ledger) liedEarly(id string, o bisect.Outcome) bool {
-	return slices.ContainsFunc(l.Of(id, ""), func(t Trial) bool { return t.Early && t.Wall < o.Wall })
+// liedEarly says what of a commit's early failures a later launch that passed shows to be wrong: one was stopped on the
+// grounds that no good run takes so long, and this one took longer; or all of several launches failed whose processes
+// were started early, and this one was not. It is "" if neither is so: the commit may fail sometimes.
+func (l *Ledger) liedEarly(id string, passed Trial) string {
+	const several = 2
+	started, others := 0, 0
+	for _, t := range l.Of(id, "") {
+		switch {
+		case t.Early && t.Hurry != "" && t.Wall < passed.Wall:
+			return "passes when it is given the whole limit"
+		case t.Early && t.Tentative:
+			started++
+		case t.ID() != passed.ID():
+			others++
+		}
+	}
+	if started < several || others > 0 || passed.Tentative {
+		return ""
+	}
+	return "passes when its process is not started early"
 }

@@ -129,6 +129,10 @@ func trialsOf(l *Ledger, what string) {
 			x.Purpose = bisect.ConfirmCulprit
 		case 'o':
 			x.Purpose, x.Class = bisect.ConfirmCulprit, bisect.OK
+		case 's': // started early, and wrong
+			x.Tentative, x.Early, x.Class = true, true, bisect.Wrong
+		case 'w':
+			x.Class = bisect.Wrong
 		}
 		l.keep(x)
 	}
@@ -151,6 +155,8 @@ func TestLedgerEarly(t *testing.T) {
 		{"ep", true, "", false},
 		{"epEE", true, "b", false},
 		{"epppEE", true, "", false}, // three launches without haste are enough for all
+		{"sw", true, "a", true},
+		{"sp", true, "", true},
 	} {
 		l := NewLedger(&Search{})
 		trialsOf(l, c.made)
@@ -162,16 +168,23 @@ func TestLedgerEarly(t *testing.T) {
 			t.Errorf("%q: void trials count", c.made)
 		}
 	}
-	for made, want := range map[string]bool{"": false, ".": false, "E": false, "e": true, "ee": true, "e.": false, "ep": false, "eo": true, "eoo": true, "eooo": false} {
+	for made, want := range map[string]bool{"": false, ".": false, "E": false, "e": true, "ee": true, "e.": false, "ep": false, "eo": true, "eoo": true, "eooo": false, "s": true, "so": true, "sw": false} {
 		l := NewLedger(&Search{})
 		if trialsOf(l, made); l.Unconfirmed("a") != want {
 			t.Errorf("%q: unconfirmed %v", made, !want)
 		}
 	}
-	l := NewLedger(&Search{})
-	trialsOf(l, "e")
-	if l.liedEarly("a", bisect.Outcome{Wall: 0.5}) || !l.liedEarly("a", bisect.Outcome{Wall: 2}) || l.liedEarly("b", bisect.Outcome{Wall: 2}) {
-		t.Error("a pass that took longer than a launch which was stopped early shows that the stop was wrong")
+	for _, c := range []struct {
+		made string
+		wall float64 // seconds of the launch that passes; one that was stopped early took 1
+		lied bool
+	}{{"e", 0.5, false}, {"e", 2, true}, {"E", 2, false}, {"s", 2, false}, {"ss", 0.5, true}, {"ssw", 2, false}, {"sso", 2, false}} {
+		l := NewLedger(&Search{})
+		trialsOf(l, c.made)
+		passed := Trial{Request: bisect.Request{Candidate: bisect.Candidate{Commit: "a"}, Purpose: bisect.ConfirmCulprit, Nth: 9}, Outcome: bisect.Outcome{Class: bisect.OK, Wall: c.wall}}
+		if l.keep(passed); l.liedEarly("a", passed) != "" != c.lied {
+			t.Errorf("%q, and a pass of %g s: %q", c.made, c.wall, l.liedEarly("a", passed))
+		}
 	}
 }
 

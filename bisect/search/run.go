@@ -217,9 +217,11 @@ func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
 	}
 	l, a := r.Question.Read(t)
 	l.Index = r.Span.Place(id)
-	if a == Speaks && t.Class == bisect.OK && r.Ledger.liedEarly(id, t.Outcome) {
-		r.TakeTime(fmt.Sprintf("given the whole limit, commit %s does not show the complaint: trials that were stopped early are made again", bisect.ShortID(id)))
-		return false, nil
+	if a == Speaks && t.Class == bisect.OK {
+		if how := r.Ledger.liedEarly(id, t); how != "" {
+			r.TakeTime(fmt.Sprintf("commit %s %s: trials that were stopped or started early are made again", bisect.ShortID(id), how))
+			return false, nil
+		}
 	}
 	r.take(l, a, why)
 	r.Note(l.Index, t.Outcome, a, why)
@@ -421,12 +423,13 @@ func (r *Run) Contradicted(why string) {
 	}
 }
 
-// TakeTime forgets the trials that were made in a hurry and lets every later one run to its limit. The ones that
-// passed go too: passes without the failures among them would make the complaint look rarer than it is.
+// TakeTime forgets the trials that were made in a hurry. Every later one may run to its limit, and none is started
+// early. The trials that passed go too: passes without the failures among them would make the complaint look rarer
+// than it is.
 func (r *Run) TakeTime(why string) {
 	r.Account.Warn(why)
 	r.Ledger.Patient = true
-	r.Ledger.void(func(t Trial) bool { return t.Hurry != "" })
+	r.Ledger.void(func(t Trial) bool { return t.Hurry != "" || t.Tentative })
 	for i := range r.Span.Within { // what they made of the range goes, too
 		r.Span.Within[i] = true
 	}
@@ -448,7 +451,7 @@ func (r *Run) GiveUp(why string) (done bool) {
 		return false
 	}
 	if !r.Account.Finding.Spent && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
-		r.TakeTime("the search came to no proof and rests on trials that were stopped before their limit: those are made again with the whole limit")
+		r.TakeTime("the search came to no proof and rests on trials that were stopped or started early: those are made again in full")
 		return false
 	}
 	if !r.Account.Finding.Spent {

@@ -30,6 +30,7 @@ type Order struct {
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	OnTimed   func(on bool)                           // told when times begin and cease to count; may be nil
 	Early     *early.Pool                             // starts interpreters before their turn; may be nil
+	Failure   bisect.Outcome                          // how the bad end failed; no class if it did not, or is not known
 }
 
 // Launched is how the processes of one launch went.
@@ -57,7 +58,7 @@ const (
 
 // Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails. A failure
 // of a process that was started early, or beside one that still tore down, counts only if the process fails again
-// without that.
+// without that. If it ends as the bad end did and the request bears it, it counts as an early failure at once.
 //
 // The files of the plan are written anew first, since a candidate may have changed the judge's files, and old
 // results are removed, since a program that writes none would be judged by them. An error is the machine's fault or
@@ -82,7 +83,11 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		run, err := x.run(ctx)
 		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
 		// with nothing beside it that may hold the memory of the device.
-		if (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK {
+		doubtful := (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
+		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
+			run.Outcome.Early, doubtful = true, false
+		}
+		if doubtful {
 			o.Early.Await(nil)
 			// It finds the caches empty, as the first one did.
 			if w.Caches.Warmed != o.Request.Candidate {

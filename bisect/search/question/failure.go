@@ -59,13 +59,14 @@ func (q *Failure) Rules() search.Rules {
 // Missing implements search.Question.
 func (q *Failure) Missing(o bisect.Outcome) string { return o.Describe() }
 
-// Shape implements search.Question: all launches but those of the proof may be stopped early.
+// Shape implements search.Question: all launches but those of the proof may be stopped early, or started early.
 func (q *Failure) Shape(r *bisect.Request, patient bool) {
 	if !patient && (r.Purpose == bisect.Searching || r.Purpose != bisect.ConfirmCulprit && q.Complaint.Class != "" && !q.certain()) {
 		r.Hurry = q.Hurry()
 	}
 	// How an interpreter was started cannot change a result, but it does change how long a launch takes.
-	r.AnyStart = q.Complaint.Class == bisect.Wrong || q.Complaint.Class == bisect.Crash
+	r.AnyStart = !patient && (q.Complaint.Class == bisect.Wrong || q.Complaint.Class == bisect.Crash)
+	r.Tentative = r.AnyStart && r.Purpose == bisect.Searching
 }
 
 // Read implements search.Question.
@@ -241,7 +242,7 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	b := e.Posterior()
 	culprit, parents := r.Span.Sides(set)
 	if r.Ledger.Early() && (culprit != r.Span.Id(set[0]) || q.lost(r, culprit, bisect.ConfirmCulprit) != "") { // the commit around the set says nothing of who in it stops early
-		r.TakeTime("the culprit cannot be tested, and the search rests on trials that were stopped before their limit: those are made again with the whole limit")
+		r.TakeTime("the culprit cannot be tested, and the search rests on trials that were stopped or started early: those are made again in full")
 		return false, nil
 	}
 	f := &failureProof{q, r}
