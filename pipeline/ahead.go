@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,11 +15,13 @@ import (
 )
 
 // ahead builds what the search is likely to ask for, from the first second on: the other end, the commits that the
-// next decisions may lead to, and the clean builds of a proof. As many run at a time as the machine bears. They are
-// paused while times are taken: beside seven compilers a kernel of 40 µs has been seen to take 115.
+// next decisions may lead to, and the clean builds of a proof. As many run at a time as the processors and the memory
+// of the machine allow. They are paused while times are taken: beside seven compilers a kernel of 40 µs has been seen
+// to take 115 µs.
 //
 // A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
-// else uses meanwhile; it cannot reach a pipeline. Pipelines that work side by side share one ahead.
+// else uses meanwhile; it cannot reach a pipeline. Pipelines that work side by side share one ahead. A nil *ahead
+// builds nothing: its methods may be called, except want.
 type ahead struct {
 	ctx   context.Context // of the session: a build outlives the trial beside which it began
 	gauge *capacity.Gauge
@@ -45,18 +48,18 @@ type ahead struct {
 type spare struct {
 	w      *workspace.Workspace
 	wish   bisect.Request // what is built or ready here; the zero value: nothing
-	first  bool           // there was nothing in the workspace to build on
+	first  bool           // the workspace was empty, so that this is a whole build and not an incremental one
 	cancel context.CancelFunc
 	pause  chan bool     // see [proc.Spec.Pause]
 	done   chan struct{} // closed when the build is over
 	built  trial.Built
-	ready  bool // after done: the workspace holds the candidate, built, or it cannot be built
+	ready  bool // valid after done: built counts, whether the workspace holds the candidate or it cannot be built
 }
 
 const (
 	aheadNice  = 10                     // lets a build ahead give way to everything else
 	aheadTick  = 100 * time.Millisecond // between two looks at what the machine bears
-	moreSpares = 1                      // workspaces for builds that have ended
+	moreSpares = 1                      // workspaces besides one for each build at a time: a finished build keeps its own
 )
 
 // newAhead prepares for the builds ahead that n jobs allow or, for 0, the machine; it is nil if there can be none.
@@ -72,7 +75,7 @@ func newAhead(ctx context.Context, root *workspace.Root, n int) *ahead {
 	return a
 }
 
-// wish is the part of a request on which its build depends.
+// wish is the part of a request on which its build depends; its other fields are zero, so that wishes can be compared.
 func wish(r bisect.Request) bisect.Request {
 	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
 }
@@ -86,11 +89,11 @@ func (a *ahead) want(next []bisect.Request) {
 		a.wishes = append(a.wishes, wish(r))
 	}
 	if len(next) == 0 {
-		a.begin() // else the next trial does, and is not built ahead itself
+		a.begin() // stops builds that nobody wants; new ones begin with the next trial, which is not built ahead itself
 	}
 }
 
-// enter begins a trial that was asked for, which knows what builds need. Every enter is followed by leave.
+// enter says that a trial was asked for, and what builds need by what is known now. Every enter is followed by leave.
 func (a *ahead) enter(job trial.Job) {
 	if a == nil {
 		return
@@ -102,6 +105,7 @@ func (a *ahead) enter(job trial.Job) {
 	a.begin()
 }
 
+// leave says that a trial is over, which is no wish any more.
 func (a *ahead) leave(r bisect.Request) {
 	if a == nil {
 		return
@@ -114,11 +118,12 @@ func (a *ahead) leave(r bisect.Request) {
 	a.begin()
 }
 
-// running is how many builds there are besides those ahead.
+// running is how many trials asked for may be building, besides the builds ahead. One that waits for a build ahead does
+// not count twice. The caller holds mu.
 func (a *ahead) running() int { return len(a.asked) - a.waits }
 
-// begin starts the wishes for which there is room, but none that is asked for: that is built where it is launched.
-// The caller holds mu.
+// begin gives up builds that are no longer wanted, and starts wishes while there is room, likeliest first. What a trial
+// has asked for is not started here: it is built in the workspace where it is launched. The caller holds mu.
 func (a *ahead) begin() {
 	if a.closed || a.job == nil || a.alone > 0 {
 		return
@@ -134,7 +139,7 @@ func (a *ahead) begin() {
 		}
 		if !wanted && s.wish != (bisect.Request{}) {
 			s.wish = bisect.Request{}
-			s.cancel() // of a build under way the workspace is free when it has ended
+			s.cancel() // a workspace in which a build runs is free when that has ended, and begin is called again
 		}
 	}
 	waiting := false
@@ -153,7 +158,7 @@ func (a *ahead) begin() {
 	}
 }
 
-// again looks once more in a while: by then processors may be idle and memory short or free.
+// again calls begin once more after a while: by then processors may be idle, and memory short or free.
 func (a *ahead) again() {
 	if a.tick != nil {
 		a.tick.Reset(aheadTick)
@@ -169,7 +174,8 @@ func (a *ahead) again() {
 	})
 }
 
-// shrink stops the build that is least likely to be asked for, because memory runs out.
+// shrink stops the build ahead that is least likely to be asked for, because memory runs out. A build that a trial
+// waits for goes last, and one that runs alone goes on. The caller holds mu.
 func (a *ahead) shrink() {
 	running := a.running()
 	var last *spare
@@ -218,8 +224,8 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	if a.frozen {
 		s.pause <- true
 	}
+	// The job was made for another request: nothing of that may reach this build, such as a limit of the search's.
 	job := *a.job
-	// From here on the job is the build's own, without anything of the request for which it was made.
 	job.Request = r
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
 	job.Clean, job.Suspected, job.Report = r.Clean, false, nil
@@ -241,16 +247,16 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	})
 }
 
-// learn takes in what a build used.
+// learn takes in how many processors and how much memory a build used, by which the next ones are admitted.
 func (a *ahead) learn(b trial.Built) {
 	if a != nil && b.Processors > 0 {
 		a.gauge.Learn(b.Processors, b.Memory)
 	}
 }
 
-// take waits for a request that is built ahead and trades its workspace for another one. It returns nil if the
-// candidate has to be built in the ordinary way, also because building on other would be faster than a whole build
-// that is under way.
+// take waits for a request that is built ahead, and returns its workspace in exchange for other. It returns nil if the
+// candidate has to be built in the ordinary way: nothing is built ahead, that build failed in a way that does not
+// count, or an incremental build in other is faster than waiting for a whole one.
 func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
 	if a == nil {
 		return nil, trial.Built{}
@@ -263,7 +269,7 @@ func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Wor
 		return nil, trial.Built{}
 	}
 	if done := s.done; s.busy() {
-		a.waits++ // what was asked for is this build
+		a.waits++ // the trial and this build are one build together, which leaves room for another
 		a.begin()
 		a.mu.Unlock()
 		select {
@@ -297,7 +303,7 @@ func (a *ahead) freeze(on bool) {
 		if !s.busy() {
 			continue
 		}
-		select { // only the newest word counts
+		select { // pause holds one word: an older one that nobody has read is replaced
 		case <-s.pause:
 		default:
 		}
@@ -305,8 +311,8 @@ func (a *ahead) freeze(on bool) {
 	}
 }
 
-// hush keeps kbisect itself from working for builds ahead until the returned function is called: while times are
-// taken, that would use processors that no pause reaches.
+// hush keeps kbisect itself from working for builds ahead, such as writing an export, until the returned function is
+// called: a pause stops only their processes. Launches on several devices count together.
 func (a *ahead) hush() (end func()) {
 	if a == nil {
 		return func() {}
@@ -325,7 +331,7 @@ func (a *ahead) hush() (end func()) {
 	}
 }
 
-// solo stops the builds ahead until the returned function is called: a trial that failed beside them is made again
+// solo stops the builds ahead, and lets none begin until end is called: a trial that failed beside them is made again
 // alone. running is how many builds ran, those that were asked for included, or 0 if none was ahead.
 func (a *ahead) solo() (running int, end func()) {
 	if a == nil {
@@ -353,7 +359,7 @@ func (a *ahead) solo() (running int, end func()) {
 	}
 }
 
-// stop ends the builds for good.
+// stop ends the builds ahead for good, and waits for their end.
 func (a *ahead) stop() {
 	if a == nil {
 		return
@@ -369,16 +375,15 @@ func (a *ahead) stop() {
 	a.group.Wait()
 }
 
-// close ends the builds and removes the workspaces.
-func (a *ahead) close() (err error) {
+// close ends the builds and removes the workspaces; it returns the first error.
+func (a *ahead) close() error {
 	if a == nil {
 		return nil
 	}
 	a.stop()
+	var errs []error
 	for _, s := range a.spares {
-		if e := s.w.Remove(); e != nil && err == nil {
-			err = e
-		}
+		errs = append(errs, s.w.Remove())
 	}
-	return err
+	return cmp.Or(errs...)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Cases are the cases of a metric that count, by metric. For kernels a part of the name will do, as the compiler
-// writes it or as C++ does.
+// Cases are the cases that count, by metric; all cases of other metrics count. For kernels a part of the name will do,
+// mangled or as C++ writes it.
 type Cases map[string][]string
 
 // keep leaves out the cases that do not count.

@@ -40,13 +40,13 @@ const (
 	Cold Caches = trial.Cold // empty
 )
 
-// warm reports whether a launch finds the caches as the last one of its candidate left them.
+// warm reports whether a launch should find the caches as the last one of its candidate left them.
 func (c Config) warm(r bisect.Request) bool { return c.Caches == Warm || c.Caches == "" && r.Timing }
 
 // single reports that one workspace serves this request and all others like it: nothing of a candidate, neither a
 // build nor warm caches, outlasts its launch. A clean switch, which looks at every file, makes that workspace a
-// fresh checkout. Where times may be compared later the ends keep their own: to fill their caches again takes
-// longer than a tree.
+// fresh checkout. Where times may be compared later, which devices, patterns and sources of metrics suggest, the ends
+// keep workspaces of their own: to fill caches again takes longer than to write a tree.
 func (c Config) single(r bisect.Request) bool {
 	return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) && len(c.Devices)+len(c.Recipe.Patterns)+len(c.Recipe.Sources) == 0
 }
@@ -55,14 +55,15 @@ func (c Config) single(r bisect.Request) bool {
 type Activity struct {
 	Request bisect.Request
 	Doing   string        // export, build, or the phase of the trial
-	Limit   time.Duration // of what it is doing; 0 = none
+	Limit   time.Duration // on what it is doing; 0 is none
 	Slot    int           // of the pipeline, see [Config]
 }
 
-// doing tells the stopwatch what is done from now on, besides what is reported.
+// doing tells the stopwatch what this pipeline does from now on, in finer steps than users are shown.
 func (c Config) doing(what string) { c.Watch.Doing(c.Slot, what) }
 
-// tentative begins the names of accounts for a first process: only its end tells whether it had to fill caches.
+// tentative is the prefix of the accounts to which the time of a first process is charged until it has ended: only
+// then is it known whether that process had to fill caches, see [stopwatch.Watch.Settle].
 func (c Config) tentative() string { return fmt.Sprintf("first process %d: ", c.Slot) }
 
 // report returns a function for the progress of a request.

@@ -35,7 +35,8 @@ func readDevices(devices []*gpu.Watch) reading {
 	return x
 }
 
-// beside is a reading while a launch of ours is still on the devices, with the processes of an earlier reading.
+// beside is a reading taken while a launch of ours still tears down on the devices. It has the processes of an earlier
+// reading, so that the launch before this one is not taken for somebody else's process.
 func (x reading) beside(earlier reading) reading {
 	for i := range x.before {
 		x.before[i].Processes = earlier.before[i].Processes
@@ -43,16 +44,16 @@ func (x reading) beside(earlier reading) reading {
 	return x
 }
 
-// deviceState is what the devices went through during a launch. Its texts are "" if nothing happened.
+// deviceState is what the devices went through during a launch. Its texts are for the user, and "" if nothing happened.
 type deviceState struct {
-	notes     []bisect.DeviceNote
-	throttled string
-	shared    string
-	fault     string // the machine's
+	notes     []bisect.DeviceNote // one for each device, in the order of the configuration
+	throttled string              // the clocks were lowered: times are doubtful
+	shared    string              // other processes used a device: times are doubtful, and memory may have been short
+	fault     string              // a device failed, which is never the candidate's fault
 }
 
-// since waits until the launch has left the devices, reads them again and compares. One that tears down still is
-// not waited for: of the processes on the devices the next launch tells that is.
+// since waits until the launch has left the devices, reads them again and compares. One that is still tearing down is
+// not waited for: whether other processes came is then seen by the next launch.
 func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	for i, d := range x.devices {
 		var left []gpu.Process
@@ -76,6 +77,7 @@ func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 		if why := c.Fault(); why != "" {
 			s.fault = join(s.fault, d.Device().UUID+": "+why)
 		}
+		// Processes that were there before have been reported as sharing, and a failed device may keep its processes.
 		if n := len(left); n > 0 && after.Has("Processes") && len(x.before[i].Processes) == 0 && s.fault == "" {
 			s.shared = join(s.shared, fmt.Sprintf("processes that did not leave the device within %v: %d", clearBound, n))
 		}
@@ -84,7 +86,8 @@ func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	return s
 }
 
-// visible limits processes to the watched devices, so that they run on what is read and locked.
+// visible limits processes to the watched devices by the variables of CUDA, so that they run on what is read and
+// locked. The numbers of devices follow the PCI bus, as those of nvidia-smi do.
 func visible(env []string, devices []*gpu.Watch) []string {
 	if len(devices) == 0 {
 		return env
@@ -99,7 +102,8 @@ func visible(env []string, devices []*gpu.Watch) []string {
 	return append(env, "CUDA_VISIBLE_DEVICES="+strings.Join(ids, ","), "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
-// sandbox lets processes use the watched devices and no others; if none is watched, those that it was given.
+// sandbox lets processes use the watched devices and no others; if none is watched, those that it was given. Besides
+// the nodes of devices, programs need the driver's own. /dev/dxg is that of WSL, the same for every device.
 func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
 	if of == nil || len(devices) == 0 {
 		return of
@@ -112,7 +116,8 @@ func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
 	return &box
 }
 
-// minor is the number in the name of a GPU's node, or a pattern for all of them if the driver does not say.
+// minor is the number in the name of a GPU's node, /dev/nvidia0 for example, or a pattern for all of them if the driver
+// does not say. It need not be the number by which nvidia-smi calls the device.
 func minor(uuid string) string {
 	files, _ := filepath.Glob("/proc/driver/nvidia/gpus/*/information")
 	for _, file := range files {
@@ -129,11 +134,9 @@ func minor(uuid string) string {
 	return "[0-9]*"
 }
 
+// asJSON is v for the stored outcome; nil if it cannot be written, since no trial fails for its notes.
 func asJSON(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
+	data, _ := json.Marshal(v)
 	return data
 }
 

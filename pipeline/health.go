@@ -18,10 +18,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// machine separates the machine's faults from the candidate's. What may be either is tried with a known-good
-// program: if that fails too, no candidate can be judged.
+// machine separates the machine's faults from the candidate's. What may be either is tried with a known-good program:
+// if that fails too, no candidate can be judged.
 type machine struct {
-	cookie   string
+	cookie   string                    // marks the processes of known-good programs, see [proc.Spec]
 	env      []string                  // of known-good programs
 	devices  bool                      // there are devices that are watched
 	greeting *greeting                 // nil until a known-good program is looked for
@@ -30,8 +30,8 @@ type machine struct {
 	habits   map[string]bool           // what candidates of this project remove themselves
 }
 
-// suspect notes that a step of a candidate looked as if another process had ended it. Once it may have been any
-// process; the second time it was the candidate.
+// suspect notes that a step of a candidate looked as if another process, or a passing trouble of the machine, had ended
+// it. The first time the machine is blamed and the trial is made again; the second time the candidate is.
 func (m *machine) suspect(c bisect.Candidate, yes bool) {
 	if yes {
 		m.suspects[c] = true
@@ -39,7 +39,8 @@ func (m *machine) suspect(c bisect.Candidate, yes bool) {
 }
 
 // removed is why the machine may be to blame for a trial after which something is missing in its workspace, or "".
-// Somebody who clears caches removes files that a trial needs once; what is missing again, the candidates remove.
+// Somebody who clears the caches removes a file once; what is missing after another try too, the candidates of this
+// project remove themselves, and it is never asked about again.
 func (m *machine) removed(c bisect.Candidate, lost []string) string {
 	i := slices.IndexFunc(lost, func(name string) bool { return !m.habits[name] })
 	if i >= 0 && !m.suspects[c] {
@@ -56,16 +57,16 @@ func (m *machine) removed(c bisect.Candidate, lost []string) string {
 type greeting struct {
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when the rest is known
-	hello   *hello
-	warning string
+	hello   *hello        // nil if no known-good program can be made here
+	warning string        // how it fails; "" if it works
 	err     error
 }
 
 // met is a greeting that is over.
 func met() *greeting {
-	over := make(chan struct{})
-	close(over)
-	return &greeting{cancel: func() {}, over: over}
+	g := &greeting{cancel: func() {}, over: make(chan struct{})}
+	close(g.over)
+	return g
 }
 
 // greet begins the greeting, once. It outlives the trial beside which it begins, as that may end without a launch.
@@ -91,9 +92,9 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	}()
 }
 
-// greeted waits for the end of the greeting: no launch whose times count has anything beside it, and no failure is
-// judged before it. A machine on which the known-good program fails may still do for a project that needs no
-// device, so that this alone is a warning, which is returned once.
+// greeted waits for the end of the greeting, since nothing may run beside a launch whose times count, and no failure is
+// judged before the machine is known to work. A known-good program that fails is only a warning, which is returned
+// once: the project may not need the device.
 func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	if m.greeting == nil || m.hello != nil {
 		return "", nil
@@ -116,8 +117,8 @@ func (m *machine) close() {
 	}
 }
 
-// follow takes over what the known-good program has shown in the machine of another pipeline, which is the same one
-// unless devices are watched.
+// follow takes over the known-good program of another pipeline and whether it works, unless devices are watched, which
+// may differ. The cookie stays that of this pipeline.
 func (m *machine) follow(first *machine) {
 	if m.greeting != nil || first.greeting == nil || m.devices {
 		return
@@ -130,9 +131,9 @@ func (m *machine) follow(first *machine) {
 	}
 }
 
-// fault asks whether the machine rather than the candidate is to blame for how a launch ended, and says why. Words
-// in the output only raise suspicion: a known-good program decides. A device that was never there is an error, since
-// another try would not find one.
+// fault asks whether the machine rather than the candidate is to blame for how a launch ended, and says why, or "".
+// What the kernel and the driver report comes first and decides. Words in the output only raise suspicion: then a
+// known-good program decides. A device that was never there is an error, since another try would not find one.
 func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcome, res proc.Result, d deviceState) (string, error) {
 	switch {
 	case d.fault != "":
@@ -147,13 +148,13 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	}
 	words, accused := protocol.FindFault(res.Tail)
 	if accused && trial.Passing(words.Kind) && !m.suspects[c] {
-		m.suspects[c] = true
+		m.suspect(c, true)
 		return "the trial printed: " + words.Text, nil
 	}
 	if accused && words.Kind == protocol.NoDevice && !m.devices {
 		return "", &bisect.InfraError{What: "testing " + c.Brief(), Err: fmt.Errorf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Text)}
 	}
-	// A device that hangs leaves no words: what was killed on one is a reason to ask, too.
+	// A program on a device that hangs prints nothing, so one that was killed is a reason to ask as well.
 	killed := res.Timeout != nil || res.Signal != 0
 	if !accused && !(killed && m.devices) {
 		return "", nil
@@ -161,7 +162,8 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 	return m.ask(ctx, words, accused, d)
 }
 
-// ask runs the known-good program after a failure that may be the machine's, and says why it is, or "".
+// ask runs the known-good program after a failure that may be the machine's, and says why it is, or "". Without words
+// in the output, only a program that has worked here before counts: one that never worked would excuse every failure.
 func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d deviceState) (string, error) {
 	worked := m.hello != nil && m.hello.worked
 	why, err := m.hello.fails(ctx)
@@ -170,7 +172,7 @@ func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d
 		return "", err
 	case why != "" && accused:
 		return fmt.Sprintf("%s; the trial printed: %s", why, words.Text), nil
-	case why != "" && worked: // without words only a program that has worked here before is a witness
+	case why != "" && worked:
 		return why, nil
 	case accused && words.Kind == protocol.DeviceMemory && d.shared != "":
 		return fmt.Sprintf("%s, and %s", words.Text, d.shared), nil
@@ -178,9 +180,10 @@ func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d
 	return "", nil
 }
 
+// Limits on the known-good program, far above what it needs.
 const (
 	helloCompile = 2 * time.Minute
-	helloRun     = 30 * time.Second // a cold torch takes ten
+	helloRun     = 30 * time.Second // importing torch takes 10 s when nothing of it is in memory
 )
 
 // hello is a known-good program on this machine, compiled once. It runs before the first trial and
@@ -199,7 +202,8 @@ func newHello(ctx context.Context, dir, cookie string, env []string, device bool
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
-	env = append(slices.Clone(env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir) // compilers leave files there when they are killed
+	// Compilers that are killed leave files in the folder for temporary ones: here they are removed with the rest.
+	env = append(slices.Clone(env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir)
 	for _, k := range harness.Hellos() {
 		if k.Device && !device {
 			continue
@@ -213,7 +217,8 @@ func newHello(ctx context.Context, dir, cookie string, env []string, device bool
 	return nil, nil
 }
 
-// compile reports whether the tool of h is there and works.
+// compile reports whether the tool of h is there and works. A program for Python has nothing to compile, and needs a
+// torch that can be imported.
 func (h *hello) compile(ctx context.Context) (bool, error) {
 	argv := h.Compile
 	if len(argv) == 0 {
@@ -261,7 +266,8 @@ func (h *hello) fails(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// concluded adds to the outcome of a launch what the devices went through, and asks whose fault it was.
+// concluded adds to the outcome of a launch what the devices went through, and asks whose fault it was. A launch that
+// is the machine's fault has class Infra, with the reason in Why.
 func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bisect.Request, run trial.Launched, d deviceState) (bisect.Outcome, error) {
 	o := run.Outcome
 	o.Devices = d.notes
@@ -269,7 +275,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 		o.Unfit = ""
 	}
 	o.Marks = append(o.Marks, marks(d, run.Stall)...)
-	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 {
+	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 { // where times matter, Sample makes it again instead
 		o.Unfit = o.Marks[0].String()
 	}
 	if o.Class != bisect.OK && w.Caches.Warmed != r.Candidate && w.Caches.Filled(p.Config.Recipe.WholeTimed, false) {

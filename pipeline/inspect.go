@@ -20,12 +20,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Inspection is a candidate in its workspace, built, and left alone while it is examined.
+// Inspection is a candidate in its workspace, built, while [Pipeline.Inspect] keeps everything else away from it.
 type Inspection struct {
-	Dir    string         // root of the export, with what was built in it
-	Caches string         // where its trials keep what they compile
-	Build  bisect.Outcome // of the build, as far as there was one just now
-
 	w         *workspace.Workspace
 	request   bisect.Request
 	recipe    trial.Recipe
@@ -34,18 +30,18 @@ type Inspection struct {
 	report    func(doing string, limit time.Duration)
 }
 
-// Wrapped says how the program of a candidate is run under another one.
+// Wrapped says how the program of a candidate is run under a tool, such as a profiler.
 type Wrapped struct {
-	Wrap   []string                    // command in front of the program
+	Wrap   []string                    // the command of the tool, in front of the program's
 	Env    func(env []string) []string // changes the environment of a trial; may be nil
-	Name   string                      // of the file that keeps its output
+	Name   string                      // of the log that keeps its output
 	Limit  time.Duration               // of the whole process tree
 	Output func(line string)           // takes every line; may be nil
 }
 
-// Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and run it
-// under other tools. It stops builds ahead meanwhile. The outcome has a class if the candidate could not be
-// exported or built; look is not called then.
+// Inspect prepares the workspace of a request as for a trial, and lets look read what was built there and run it under
+// tools. It stops builds ahead meanwhile. The outcome is that of the build; it has a class if the candidate could not
+// be exported or built, and look is not called then. The error is that of look, or the machine's.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
 	_, end := p.ahead.solo()
 	defer end()
@@ -59,7 +55,6 @@ func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Ins
 		return o, err
 	}
 	return o, look(&Inspection{
-		Dir: w.Dir, Caches: w.Caches.Dir, Build: o,
 		w: w, request: r, recipe: p.Config.Recipe, reference: p.reference, devices: p.Config.Devices, report: p.Config.report(r),
 	})
 }
@@ -79,7 +74,8 @@ func (i *Inspection) argv() []string {
 }
 
 // Run runs the candidate's program once, wrapped, with the environment of a trial and the caches that the last one
-// left. Afterwards its tree has been killed and the devices are clear.
+// left. When it returns, the process tree is gone and the devices are clear, as far as they clear in time. How the
+// program ended is in the result; an error is the machine's, or says that the tool cannot be started.
 func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	env, err := i.recipe.RunEnv(i.w, i.request)
 	if err != nil {
@@ -90,7 +86,7 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 	if w.Env != nil {
 		env = w.Env(env)
 	}
-	if err := i.recipe.Plan.Write(i.Dir); err != nil {
+	if err := i.recipe.Plan.Write(i.w.Dir); err != nil {
 		return proc.Result{}, fmt.Errorf("files of the plan: %w", err)
 	}
 	reader := i.reference.Protocol(i.recipe, stage)
@@ -126,11 +122,12 @@ func (i *Inspection) Run(ctx context.Context, w Wrapped) (proc.Result, error) {
 // toolMost bounds the output of a tool, in bytes.
 const toolMost = 256 << 20
 
-// Tool runs a command on what was built and returns what it printed.
+// Tool runs a command in the root of the export and returns what it printed. It fails if the command does, takes longer
+// than limit, or prints more than toolMost bytes.
 func (i *Inspection) Tool(ctx context.Context, argv []string, limit time.Duration) ([]byte, error) {
 	file := filepath.Join(i.w.Folder, "tool.out")
 	defer os.Remove(file)
-	res, err := i.w.Run(ctx, proc.Spec{Argv: argv, Dir: i.Dir, Env: i.recipe.Environ(i.w, i.request, i.w.Tmp), Limit: limit, Output: file, OutputMax: toolMost})
+	res, err := i.w.Run(ctx, proc.Spec{Argv: argv, Dir: i.w.Dir, Env: i.recipe.Environ(i.w, i.request, i.w.Tmp), Limit: limit, Output: file, OutputMax: toolMost})
 	switch {
 	case err != nil:
 		return nil, err
@@ -147,39 +144,39 @@ func (i *Inspection) Tool(ctx context.Context, argv []string, limit time.Duratio
 // Scratch makes a folder for what tools write about the candidate. It is removed with the workspace.
 func (i *Inspection) Scratch(name string) (string, error) { return i.w.Scratch(name) }
 
-// Bounds on the files with device code that are looked at.
+// Bounds on the files with device code that are looked at, as each is read as a whole.
 const (
 	programMost  = 1 << 30 // bytes
 	programsMost = 64
 )
 
-// Programs lists the files that hold device code: the outputs of the build, else whatever there is in
-// the tree; and what was compiled while trials ran.
+// Programs lists the files that hold device code: outputs of the build or, if none of them does, any file of the tree;
+// then what trials have compiled into their caches, as Triton does. At most programsMost are listed.
 func (i *Inspection) Programs() []string {
 	var found []string
 	for _, out := range i.recipe.Plan.Outputs {
-		all, err := filepath.Glob(filepath.Join(i.Dir, filepath.FromSlash(out)))
-		if err != nil {
-			continue
-		}
+		all, _ := filepath.Glob(filepath.Join(i.w.Dir, filepath.FromSlash(out))) // a bad pattern matches nothing
 		for _, path := range all {
 			found = append(found, programsBelow(path)...)
 		}
 	}
 	if len(found) == 0 {
-		found = programsBelow(i.Dir)
+		found = programsBelow(i.w.Dir)
 	}
-	found = append(found, programsBelow(i.Caches)...)
+	found = append(found, programsBelow(i.w.Caches.Dir)...)
 	return found[:min(len(found), programsMost)]
 }
 
-// programsBelow finds the files with device code in a tree, or at a path.
+// programsBelow finds the files with device code in a tree, or at the path of a file. What cannot be read is left out.
 func programsBelow(root string) (found []string) {
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}
-		if st, err := d.Info(); err == nil && st.Size() <= programMost && trial.IsBinary(path) && holdsDeviceCode(path) {
+		if st, err := d.Info(); err != nil || st.Size() > programMost || !trial.IsBinary(path) {
+			return nil
+		}
+		if data, err := os.ReadFile(path); err == nil && len(cuda.DeviceCodes(data)) > 0 {
 			found = append(found, path)
 		}
 		return nil
@@ -187,13 +184,7 @@ func programsBelow(root string) (found []string) {
 	return found
 }
 
-func holdsDeviceCode(path string) bool {
-	data, err := os.ReadFile(path)
-	return err == nil && len(cuda.DeviceCodes(data)) > 0
-}
-
-// BuildOutput is what the newest build of a candidate in this session printed; nil if it came from the cache or
-// printed nothing.
+// BuildOutput is what the newest build of a candidate in this session printed; nil if none ran or it printed nothing.
 func (p *Pipeline) BuildOutput(c bisect.Candidate) []byte {
 	var newest []byte
 	var at time.Time

@@ -35,10 +35,7 @@ func TestInspect(t *testing.T) {
 	}
 	var lines []string
 	o, err := b.Inspect(t.Context(), r, func(in *Inspection) error {
-		if in.Build.Built {
-			t.Error("it was built once more")
-		}
-		if data, err := os.ReadFile(filepath.Join(in.Dir, "built")); err != nil || string(data) != "2" {
+		if data, err := os.ReadFile(filepath.Join(in.w.Dir, "built")); err != nil || string(data) != "2" {
 			t.Errorf("%q %v", data, err)
 		}
 		dir, err := in.Scratch("notes")
@@ -71,7 +68,7 @@ func TestInspect(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || o.Class != "" || !slices.Equal(lines, []string{"ran yes 2"}) {
+	if err != nil || o.Class != "" || o.Built || !slices.Equal(lines, []string{"ran yes 2"}) {
 		t.Errorf("%+v %v %q", o, err, lines)
 	}
 	if got := string(b.BuildOutput(r.Candidate)); got != "compiling 2\n" {
@@ -97,7 +94,7 @@ func TestInspectBroken(t *testing.T) {
 		if err != nil || res.Timeout == nil {
 			t.Errorf("%+v %v", res, err)
 		}
-		if _, err := os.Stat(in.Caches); !os.IsNotExist(err) {
+		if _, err := os.Stat(in.w.Caches.Dir); !os.IsNotExist(err) {
 			t.Errorf("the caches of a killed process were kept: %v", err)
 		}
 		_, err = in.Run(t.Context(), Wrapped{Wrap: []string{"no-such-profiler"}, Name: "missing", Limit: time.Minute})
@@ -120,8 +117,8 @@ func TestPrograms(t *testing.T) {
 		if got := in.Programs(); len(got) > 0 {
 			t.Errorf("%q", got)
 		}
-		stray := filepath.Join(in.Dir, "lib.cubin")
-		kept := filepath.Join(in.Caches, "triton", "k.cubin")
+		stray := filepath.Join(in.w.Dir, "lib.cubin")
+		kept := filepath.Join(in.w.Caches.Dir, "triton", "k.cubin")
 		if err := os.MkdirAll(filepath.Dir(kept), 0o777); err != nil {
 			return err
 		}
@@ -133,10 +130,10 @@ func TestPrograms(t *testing.T) {
 		if got := in.Programs(); !slices.Equal(got, []string{stray, kept}) {
 			t.Errorf("%q", got)
 		}
-		if err := os.WriteFile(filepath.Join(in.Dir, "built"), code, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(in.w.Dir, "built"), code, 0o666); err != nil {
 			return err
 		}
-		if got := in.Programs(); !slices.Equal(got, []string{filepath.Join(in.Dir, "built"), kept}) {
+		if got := in.Programs(); !slices.Equal(got, []string{filepath.Join(in.w.Dir, "built"), kept}) {
 			t.Errorf("%q", got)
 		}
 		return nil

@@ -7,15 +7,13 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Memory wraps a Sampler: a trial that was made before is remembered, a new one is kept before
-// it is used. The search never learns which of the two an answer was, so that a resumed search
-// decides as the first one did.
+// Memory wraps a Sampler: a trial that was made before is remembered, and a new one is kept before it is used. The
+// search never learns which of the two an answer was, so that a resumed search decides as the first one did.
 type Memory struct {
 	Next bisect.Sampler
-	// Known are the trials that were made. One is made again where it is asked for with other patience.
+	// Known are the trials that were made, newest last; one may be there with several time limits. Nil remembers none.
 	Known map[bisect.TrialID][]bisect.Outcome
-	// Save stores a trial and returns it as it will be read back, which is what a search has to see; nil stores
-	// nothing.
+	// Save stores a trial and returns it as it will be read back, which a search has to see; nil stores nothing.
 	Save func(bisect.Request, bisect.Outcome) (bisect.Outcome, error)
 	// Earlier is a trial of another session that answers a request; with take it answers no other request after
 	// this one. It may be nil.
@@ -24,15 +22,15 @@ type Memory struct {
 	Sees    func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
 }
 
-// Sample returns the remembered outcome of a trial, or makes and keeps it.
+// Sample returns the remembered outcome of a trial, that of another session, or that of a new one, in this order. It
+// fails if the new one does or cannot be stored.
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, ok := m.recall(r)
 	if !ok {
-		o, ok = m.earlier(r, true)
-		var err error
-		if !ok {
+		if o, ok = m.earlier(r, true); !ok {
 			return m.Renew(ctx, r)
 		}
+		var err error
 		if o, err = m.Keep(r, o); err != nil {
 			return o, err
 		}
@@ -40,7 +38,7 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return m.use(r, o), nil
 }
 
-// Renew makes a trial, also one that is remembered: the newest counts from then on.
+// Renew makes a trial, even if it is remembered: the newest counts from then on.
 func (m *Memory) Renew(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, err := m.Next.Sample(ctx, r)
 	if err == nil {
@@ -68,7 +66,7 @@ func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
 	return o
 }
 
-// Recall returns the outcome of a trial that need not be made.
+// Recall returns the outcome of a trial if it need not be made. A trial of another session may still answer others.
 func (m *Memory) Recall(r bisect.Request) (bisect.Outcome, bool) {
 	if o, ok := m.recall(r); ok {
 		return o, true
@@ -83,8 +81,8 @@ func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 	return m.Earlier(r, take)
 }
 
-// recall returns the remembered outcome of a trial. One that was made ahead may have been given more time than is
-// wanted now, or less, and then does not answer.
+// recall returns the newest remembered outcome of a trial. One that was made ahead may have been given more time than
+// is wanted now, or less, and then is no answer.
 func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 	for _, o := range slices.Backward(m.Known[r.ID()]) {
 		if o.Hurried == r.Hurry && o.Beyond == r.Past {
@@ -94,7 +92,7 @@ func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 	return bisect.Outcome{}, false
 }
 
-// Keep takes in a trial that was made, and returns it as it is kept.
+// Keep stores a trial that was made, with the limits under which it was made, and returns it as it will be read back.
 func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	o.Hurried, o.Beyond, o.Timed = r.Hurry, r.Past, r.Timing
 	if m.Save != nil {

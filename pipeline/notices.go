@@ -12,8 +12,8 @@ import (
 // notices are what a user should know about the whole job, each once.
 type notices struct {
 	texts     []string
-	unwritten map[string]bool     // paths that were reported because they could not be exported
-	others    map[string][]string // by metric: cases that were sent and do not count
+	unwritten map[string]bool     // paths with a warning: they could not be exported as in the commit
+	others    map[string][]string // by metric of which some cases were asked for: the cases that trials sent
 }
 
 // once adds a text unless it is there: many trials have the same to say.
@@ -23,7 +23,7 @@ func (n *notices) once(text string) {
 	}
 }
 
-// again takes in what a trial had reported that was made before.
+// again takes in what a trial reported in an earlier attempt, so that its paths are not reported again.
 func (n *notices) again(texts []string) {
 	for _, text := range texts {
 		n.once(text)
@@ -31,21 +31,18 @@ func (n *notices) again(texts []string) {
 	}
 }
 
-// unread reports that no warning about the path with which this one begins was taken in before.
+// unread reports that no warning about the same path came before, and notes the path, with which a warning begins.
 func (n *notices) unread(warning string) bool {
 	path, _, _ := strings.Cut(warning, ": ")
 	if n.unwritten[path] {
 		return false
 	}
-	if n.unwritten == nil {
-		n.unwritten = map[string]bool{}
-	}
 	n.unwritten[path] = true
 	return true
 }
 
-// exports takes in what of a commit could not be exported as it is, each path once: the next commit has another
-// version of the same submodule.
+// exports takes in warnings about what could not be exported as it is in a commit. Each path is reported once, although
+// the next commit may have another version of the same submodule, for example.
 func (n *notices) exports(warnings []string) {
 	const most = 3
 	var fresh []string
@@ -58,30 +55,29 @@ func (n *notices) exports(warnings []string) {
 		n.once(w)
 	}
 	if more := len(fresh) - most; more > 0 {
-		n.once("not exported as in the commit either: " + files(more) + " more")
+		n.once(files(more) + " more could not be exported as in the commit")
 	}
 }
 
-// outside warns about files that a build reads and the paths do not cover.
+// outside warns about files that a build reads and that --path leaves out: a commit that changes only such files is not
+// tried, and could be the one that is looked for.
 func (n *notices) outside(names []string) {
 	const most = 3
 	for _, name := range names[:min(most, len(names))] {
-		n.once(fmt.Sprintf("the build reads %s, which is outside of the paths: commits that change only that are taken for equal\nhint: add it to paths (--path)", name))
+		n.once(fmt.Sprintf("the build reads %s, which is outside the paths: commits that change only that file are not tested\nhint: add it to paths (--path)", name))
 	}
 	if more := len(names) - most; more > 0 {
-		n.once("outside of the paths as well: " + files(more) + " more that the build reads")
+		n.once("the build reads " + files(more) + " more outside the paths")
 	}
 }
 
-// cases takes in which cases there are of metrics of which some were asked for.
+// cases notes which cases a program has sent, of metrics of which some were asked for. Those of kernels are noted by
+// the name of their function alone.
 func (n *notices) cases(all []bisect.Series, wanted Cases) {
 	const most = 200
 	for _, s := range all {
 		if len(wanted[s.Metric]) == 0 || len(s.Values) == 0 || len(n.others[s.Metric]) >= most {
 			continue
-		}
-		if n.others == nil {
-			n.others = map[string][]string{}
 		}
 		name := s.Case
 		if slices.Contains(cuda.StaticMetrics(), s.Metric) {
@@ -93,6 +89,7 @@ func (n *notices) cases(all []bisect.Series, wanted Cases) {
 	}
 }
 
+// files is "1 file" or "2 files".
 func files(n int) string {
 	if n == 1 {
 		return "1 file"

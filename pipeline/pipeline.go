@@ -1,15 +1,18 @@
-// Package pipeline is the Sampler for one machine. A trial is four steps, in package trial and package workspace:
+// Package pipeline makes trials on this machine: [Pipeline] is its [bisect.Sampler]. A trial takes four steps, which
+// are in the packages trial and workspace:
 //
 //	Switch    writes the candidate into a private export     workspace.Workspace
 //	Build     builds it there, or fetches the build          trial.Build
 //	Launch    runs its processes within their limits         trial.Launch
 //	classify  decides how they ended                         trial/classify.go
 //
-// [Pipeline] wraps them, each wrapper in a file of its own: what is built ahead of time, warm and cold caches,
-// the state of the devices, known-good programs that show whose fault a failure is, launches shared by equal
-// builds, and repeated tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler.
+// Pipeline adds what these steps do not know of: builds ahead of time, warm and cold caches, the state of the
+// devices, known-good programs that show whose fault a failure is, launches shared by equal builds, and further
+// tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler: the one runs several trials at a time,
+// the other remembers them.
 //
-// The candidate's fault is data in the Outcome; only the machine's fault is an error. Nothing here may know the search.
+// The candidate's fault is data in the [bisect.Outcome]; only the machine's fault is an error. Nothing here may know
+// how the search chooses what to try.
 package pipeline
 
 import (
@@ -30,7 +33,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Pipeline makes trials. It serves one goroutine.
+// Pipeline makes trials, one at a time, in workspaces of its own. All calls must come from one goroutine.
 type Pipeline struct {
 	Config Config
 
@@ -42,16 +45,18 @@ type Pipeline struct {
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
 	early      *early.Pool
-	before     reading // of the last launch
-	left       bool    // the last launch was not awaited
+	before     reading // what the devices reported before the last launch
+	left       bool    // the last launch was still tearing down when it was judged
 	clean      bool    // every build is a clean one from now on
 
-	endured map[bisect.MarkKind]bool             // kinds of marks on every trial, so that repeating does not help
+	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
 	shared  sharedLaunches
 }
 
-// New makes a pipeline; Close removes its workspaces, and leaves most of that to the next job once ctx is done.
+// New makes a pipeline and its working folder; a folder that cannot be made is an [bisect.InfraError]. ctx lives as
+// long as the pipeline: builds ahead run in it. Close removes the workspaces, and leaves most of that to the next job
+// once ctx is done, so that an interrupt does not wait for large trees.
 func New(ctx context.Context, c Config) (*Pipeline, error) {
 	if c.Recipe.Log == nil {
 		c.Recipe.Log = slog.New(slog.DiscardHandler)
@@ -71,6 +76,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
+		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
@@ -87,7 +93,8 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	return p, nil
 }
 
-// Close removes the workspaces and everything in them.
+// Close ends what still runs and removes the workspaces, all of them even after an error; it returns the first one.
+// A pipeline that shares the builds ahead of another leaves them to that one.
 func (p *Pipeline) Close() error {
 	p.machine.close()
 	p.early.Close()
@@ -97,27 +104,27 @@ func (p *Pipeline) Close() error {
 	return cmp.Or(p.ahead.close(), p.workspaces.close())
 }
 
-// Clean makes every build from now on a clean one.
+// Clean makes every build from now on a clean one, without builds ahead: a kept build has turned out to be wrong.
 func (p *Pipeline) Clean() {
 	p.ahead.stop()
 	p.clean = true
 }
 
-// Warnings are about the whole job rather than one trial.
+// Warnings are about the whole job rather than one trial, each once, in the order in which they came up.
 func (p *Pipeline) Warnings() []string { return p.notices.texts }
 
-// OtherCases are the cases of a metric that trials gave, in the order of arrival and up to a bound, if a case was
-// asked for and none of them is that.
+// OtherCases are the cases of a metric that trials reported, in the order of arrival and up to a bound, where the
+// configuration asks for certain cases of that metric. They help a user who has misspelled a case.
 func (p *Pipeline) OtherCases(metric string) []string { return p.notices.others[metric] }
 
-// Ahead takes in what will probably be asked for, likeliest first. It is built beside the next trials.
+// Ahead says what will probably be asked for, likeliest first: this is built beside the next trials, and nothing else.
 func (p *Pipeline) Ahead(next []bisect.Request) {
 	if p.ahead != nil {
 		p.ahead.want(next)
 	}
 }
 
-// Width is how many builds can be made at a time: so many requests are of use to [Pipeline.Ahead].
+// Width is how many requests [Pipeline.Ahead] can make use of: the number of workspaces for builds ahead, or 1.
 func (p *Pipeline) Width() int {
 	if p.ahead == nil {
 		return 1
@@ -125,18 +132,18 @@ func (p *Pipeline) Width() int {
 	return len(p.ahead.spares)
 }
 
-// Follow spares p the known-good program that another pipeline has made and run on the same machine. Devices
-// differ, and are each greeted.
+// Follow makes p use the known-good program that another pipeline has compiled and run on the same machine, instead of
+// one of its own. Where devices are watched it does nothing: each has to run the program once itself.
 func (p *Pipeline) Follow(first *Pipeline) { p.machine.follow(first.machine) }
 
-// Learn takes in what a trial showed of others: of the good end, whether programs of this project speak the
-// protocol, and how long its phases take; of any, what commits with an equal build would show. Remembered outcomes
-// are learnt from in the same way.
+// Learn takes in what a trial says about others. The good end shows whether programs of this project speak the
+// protocol and how long their phases take, from which limits follow; any trial shows what commits with an equal build
+// would show. Remembered outcomes are learnt from in the same way, or limits would differ in a resumed session.
 func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	p.notices.again(o.Notices)
 	p.shared.remember(p.Config.Recipe, r, o)
-	if o.Supposed && o.Class != bisect.Timeout {
-		p.reference.Varies = true // no line can be taken for the last from now on
+	if o.Supposed && o.Class != bisect.Timeout { // it went on after what looked like its last line
+		p.reference.Varies = true
 	}
 	p.firsts.Learn(r, o)
 	if r.Purpose == bisect.EndBad && o.Failed() {
@@ -148,16 +155,20 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 }
 
 const (
-	infraTries   = 3 // tries of a trial that the machine spoils; then the search stops
+	infraTries   = 3 // tries of a trial that the machine spoils; then Sample fails
 	spoiledTries = 3 // tries of a trial whose times are doubtful; then they count, and are marked
 
-	// teardownPatience multiplies the limit of a supposed teardown when it is looked at once more.
+	// teardownPatience multiplies the limit of a supposed teardown in its second try.
 	teardownPatience = 5
 )
 
-// Sample makes one trial. One that the machine spoiled is made again; when that does not help, the search ends
-// without blaming the candidate. One for whose files there was too little memory is void, and is made again on the
-// disk. One that was throttled or shared its device is made again where its times matter.
+// Sample makes one trial. A trial that the machine spoiled is made again; when that does not help, Sample returns an
+// [bisect.InfraError], so that the candidate is not blamed. One whose files filled the memory in which they lay is
+// void, and is made again on the disk. One that was throttled or shared its device is made again where its times
+// matter.
+//
+// Why each try but the last was dropped is in the Repeated of the outcome. A [trial.CommandError] is the user's
+// mistake: the command cannot be started even at the good end. Any other error is the machine's, or that of ctx.
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
@@ -182,7 +193,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		case ctx.Err() != nil:
 			return o, ctx.Err()
 		}
-		// A full disk or a removed folder fails every candidate.
+		// A full disk or a removed folder fails every candidate, and its command is missing too: look at these first.
 		lost, broken := p.workspaces.checkWorkspace(ctx, r, err == nil && o.Class == bisect.OK)
 		if broken != nil {
 			return o, broken
@@ -204,7 +215,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
 			}
 			again = o.Why
-			_, end := p.ahead.solo() // it may have wanted for memory
+			_, end := p.ahead.solo() // builds ahead may have taken the memory or the device that it needed
 			defer end()
 			p.Config.Recipe.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
 		case again == "":
@@ -219,7 +230,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	}
 }
 
-// resumable adds a hint to an error about a missing file of ours that has none: somebody clears the caches.
+// resumable adds a hint to an error about a missing file of kbisect's own, unless it has one: something on this
+// machine clears cache folders, and trials that were stored are not lost.
 func resumable(err error) error {
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*trial.CommandError)) {
 		return err
@@ -227,12 +239,11 @@ func resumable(err error) error {
 	if _, advice := hint.Split(err); advice != "" {
 		return err
 	}
-	return hint.Add(err, "where the working folder was removed, run again with --resume; nothing is lost")
+	return hint.Add(err, "if the working folder was removed, run again with --resume; nothing is lost")
 }
 
-// confirmTeardown makes a trial once more, with more time, that was ended in a teardown which is only supposed: the
-// program has sent as much as the good end does, and may have had more to send. A search does not wait for that,
-// since its culprit is confirmed.
+// confirmTeardown repeats a trial with more time if it was ended in a supposed teardown: the program had sent as much
+// as the good end does, and might have had more to send. A search does not wait for that: its culprit is confirmed.
 func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	if !o.Supposed || r.Purpose == bisect.Searching {
 		return o, nil
@@ -253,8 +264,9 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 	return second, nil
 }
 
-// doubts is why a trial should be made again, or "": its times matter, and something else may have changed them. What
-// spoils one trial after the other is a state of the machine: it is reported once, and accepted from then on.
+// doubts is why a trial should be made again, or "": its times matter, and something else may have changed them. A
+// time-out is a matter of time too. What spoils one try after the other is a lasting state of the machine: it is
+// reported once, and accepted from then on.
 func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string {
 	if !r.Timing && o.Class != bisect.Timeout {
 		return ""
@@ -272,7 +284,7 @@ func (p *Pipeline) doubts(r bisect.Request, o bisect.Outcome, tries int) string 
 	return ""
 }
 
-// once goes through the steps of a trial: a workspace with the candidate built, a launch, and what both reported.
+// once makes one try of a trial. patience multiplies the limit of a supposed teardown.
 func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bisect.Outcome, error) {
 	if known, ok := p.facts[r.Candidate]; ok && p.Config.Recipe.OnlyBuilds(r) && !r.Clean && !p.clean {
 		o := bisect.Outcome{Class: bisect.OK}
@@ -298,7 +310,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	if !known {
 		o, err = p.trial(ctx, w, r, patience)
 		if err != nil || o.Class == bisect.Infra {
-			w.Contents.Noted = false // it may have opened less than the next try
+			w.Contents.Noted = false // the next try may open more files, so it is noted again
 		}
 		if o.Class != bisect.OK {
 			w.Contents.Dirty = true // a process that failed may have left something in the tree
@@ -317,7 +329,7 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 	return o, err
 }
 
-// opened are the files that a request's first trial has opened; whole says that it was both built and launched.
+// opened are the files that a request's first trial has opened, if it was a whole one: else some would be missing.
 func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 	if r.Nth > 0 || !whole {
 		return nil
@@ -325,11 +337,11 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 	return w.Notes.Opened()
 }
 
-// prepare returns a workspace that holds the candidate, built: its own, or one in which it was built ahead. The outcome
-// has a class if it could not be built.
+// prepare returns a workspace that holds the candidate, built: the one of the request, or one in which it was built
+// ahead, which then takes the place of the first. The outcome has a class if the candidate could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
-		p.early.Await(w)
+		p.early.Await(w) // a process that tears down may still use the files that are about to change
 	}
 	w, err := p.workspaces.get(r)
 	if err != nil {
@@ -350,8 +362,8 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 	return ready, built.Outcome, nil
 }
 
-// build builds a candidate in a workspace. What failed by its limit or for memory beside builds ahead is built
-// again alone before it counts.
+// build builds a candidate in a workspace. A build that ran out of time or memory beside builds ahead is made again
+// alone before its failure counts.
 func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
 	w.Share = workspace.Share{}
 	job := p.job(r)
@@ -371,7 +383,8 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return w, trial.Excuse(built.Outcome, built.Lost), err
 }
 
-// job is the build that a request needs, by what is known now: a build ahead keeps it as it is.
+// job is the build that a request needs, by what is known now. It is a copy, since a build ahead may outlast this trial
+// and must not see what is learnt meanwhile.
 func (p *Pipeline) job(r bisect.Request) trial.Job {
 	return trial.Job{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r),
@@ -381,8 +394,9 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 
 // trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
 // candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would
-// hide a change of microseconds. Where the ends show that this hides nothing, a launch of the search is made once,
-// see [trial.Firsts]. All other launches find them empty, as a fresh machine would have them.
+// hide a change of microseconds. So the first launch of a candidate is followed by a second one, whose times count.
+// Where the ends show that the first gives the same times, the search needs no second one, see [trial.Firsts]. All
+// other launches find the caches empty, as on a fresh machine.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe := p.Config.Recipe
 	if recipe.OnlyBuilds(r) {
@@ -400,7 +414,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err := w.ClearCaches(); err != nil {
 		return bisect.Outcome{}, err
 	}
-	if r.Purpose == bisect.Searching && p.Config.Caches == "" && p.firsts.Serve(r.Wants) {
+	if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && p.firsts.Serve(r.Wants) {
 		seed(p, w)
 	}
 	defer p.Config.Watch.Settle(p.Config.tentative(), "")
@@ -417,7 +431,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if p.Config.Caches == Cold {
 		return first, nil
 	}
-	if !warm { // launches of other candidates may have had less to compile
+	if !warm { // its times say nothing beside those of a candidate that had less to compile
 		first.Unfit = "it filled empty caches"
 		return first, nil
 	}
@@ -434,9 +448,6 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 // seed gives a candidate of the search what the ends have compiled, so that only what differs is compiled again.
 // The proof begins with empty caches, and after a contradiction so does the search.
 func seed(p *Pipeline, w *workspace.Workspace) {
-	if p.clean {
-		return
-	}
 	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
 		end := p.workspaces.of(bisect.Request{Purpose: why, Timing: true})
 		if end == nil || end == w || end.Caches.Warmed.Commit == "" {
@@ -450,8 +461,8 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 	}
 }
 
-// expect starts interpreters, while an end is launched, for the next launches of both ends and for the first of the
-// search.
+// expect starts interpreters for launches to come while an end is launched: for the next ones of both ends, and for
+// the first of the search. With a build they cannot start early, as what they import may not be there yet.
 func expect(p *Pipeline, o trial.Order) {
 	end := o.Request.Purpose == bisect.EndGood || o.Request.Purpose == bisect.EndBad
 	if !end || o.Early == nil || !o.Early.Knows(o.Request) || len(p.Config.Recipe.Plan.Build) > 0 {
@@ -466,7 +477,7 @@ func expect(p *Pipeline, o trial.Order) {
 	}
 }
 
-// greeted waits until the known-good program has run for the first time.
+// greeted waits until the known-good program has run for the first time, and notes its warning.
 func greeted(ctx context.Context, p *Pipeline) error {
 	p.Config.doing("known-good program")
 	warning, err := p.machine.greeted(ctx)
@@ -493,11 +504,11 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		before = before.beside(p.before)
 	}
 	p.before = before
-	pause, held := make(chan bool, 2), false
+	pause, held := make(chan bool, 2), false // room for both words that are sent, whether or not anybody reads them
 	w.Share.Pause = pause
 	defer func() { w.Share.Pause = nil }()
 	report := p.Config.report(r)
-	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
+	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate { // whether its time is that of filling caches shows at its end
 		report = func(phase string, limit time.Duration) {
 			p.Config.report(r)(phase, limit)
 			p.Config.doing(p.Config.tentative() + phase)
@@ -514,8 +525,6 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		}
 		report(phase, limit)
 	}
-	// Builds ahead are paused while times are taken, see ahead.
-	defer p.ahead.freeze(false)
 	pool := p.early
 	if p.clean { // it may be to blame for what was contradicted
 		pool = nil
@@ -524,7 +533,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Report: alone, OnTimed: func(on bool) {
-			if on && p.early.Leaving() { // which was too long for this program
+			if on && p.early.Leaving() { // the teardown took longer than this start: it would disturb the times
 				p.early.Stay()
 			}
 			p.ahead.freeze(on)

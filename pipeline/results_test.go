@@ -102,7 +102,8 @@ func TestShortCases(t *testing.T) {
 	for _, chosen := range []string{"ILi8E", "<8>"} {
 		var o bisect.Outcome
 		cases := Cases{"registers": {chosen}, "spills": {"_Z4gemmPf"}}
-		new(notices).addFacts(&o, cases, workspace.Facts{Series: before})
+		n := notices{others: map[string][]string{}}
+		n.addFacts(&o, cases, workspace.Facts{Series: before})
 		if len(o.Series) != 2 || o.Series[0].Case != "gemm" || o.Series[1].Case != "add<8>" {
 			t.Errorf("the cases chosen by %q are %+v", chosen, o.Series)
 		}
@@ -123,7 +124,7 @@ func TestReadsOutsideThePaths(t *testing.T) {
 		t.Fatal(o.Describe())
 	}
 	told := strings.Join(b.Warnings(), "\n")
-	if strings.Count(told, "outside of the paths") != 2 || !strings.Contains(told, "reads inc/b.h,") || !strings.Contains(told, "reads inc/d.h,") {
+	if strings.Count(told, "outside the paths") != 2 || !strings.Contains(told, "reads inc/b.h,") || !strings.Contains(told, "reads inc/d.h,") {
 		t.Errorf("warnings %q", told)
 	}
 }

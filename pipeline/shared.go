@@ -9,9 +9,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// sharedLaunches are launches by what was built. Commits with equal builds share them: a comment or a refactoring
-// that the compiler does not notice need not be launched. They follow from the outcomes alone, in their order, so
-// that a resumed search shares what the first attempt shared.
+// sharedLaunches are launches by what was built. Commits with equal builds share them: after a change of a comment, or
+// one that the compiler does not notice, nothing need be launched. They follow from the outcomes alone, in their
+// order, so that a resumed search shares what the first attempt shared.
 type sharedLaunches map[bisect.Artefact]*firstLaunched
 
 // firstLaunched is the first commit with some build, and its launches.
@@ -20,14 +20,15 @@ type firstLaunched struct {
 	outcomes []bisect.Outcome // of its launches, in their order
 }
 
-// mayShare reports whether the launches of a candidate can stand for those of another one: the question is how it
-// ends and not how fast.
+// mayShare reports whether the launches of a candidate can stand for those of another one: the question must be how it
+// ends and not how fast, since equal programs still scatter in time.
 func mayShare(p trial.Recipe, r bisect.Request, built *bisect.Artefact) bool {
 	return !r.Timing && r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
 }
 
-// outcome is that of a commit of which the same was built, device code and host code, where the two commits differ
-// in nothing but what the build has read: a launch would run the same program on the same files.
+// outcome is that of the first commit with an equal build, device code and host code, if the two commits differ only
+// in files that the build has read, or that the paths leave out: a launch would run the same program on the same
+// files. A file that no build reads may be read by the launch, such as a table of inputs.
 func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
 	if !mayShare(p, r, f.Artefact) || len(f.Inputs) == 0 {
 		return o, false
@@ -55,8 +56,7 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 	return o, true
 }
 
-// remember keeps a launch for commits of which the same is built. One that was stopped before its limit does not
-// answer what another request may ask.
+// remember keeps a launch for commits with an equal build, unless it was stopped early: another one may have to wait.
 func (s sharedLaunches) remember(p trial.Recipe, r bisect.Request, o bisect.Outcome) {
 	if !mayShare(p, r, o.Artefact) || o.Shared != "" || o.Early {
 		return

@@ -10,21 +10,21 @@ import (
 )
 
 // Slots is a Sampler that makes trials side by side, one in each slot: the one that is asked for, and those that will
-// probably be asked for after it. Trials that will not be asked for any more are cancelled. It serves one goroutine,
-// and the slots one each.
+// probably be asked for after it. Trials that will not be asked for any more are cancelled. It serves one goroutine, in
+// which it calls its functions too; the sampler of a slot makes one trial at a time.
 type Slots struct {
 	Each  []bisect.Sampler                                   // one for each slot, from 0
 	Alone func(bisect.Request) bool                          // nothing may run beside it; it gets the first slot
 	Next  func(ctx context.Context, n int) []bisect.Request  // what will be asked for, see [bisect.Foresight.Next]; may be nil
-	Keep  func(bisect.Request, bisect.Outcome) error         // takes in a trial that was made before it was asked for
+	Keep  func(bisect.Request, bisect.Outcome) error         // stores a trial that was made before it was asked for
 	Wait  func(slot int) (over func())                       // the search waits for the trial in a slot; may be nil
 	OnEnd func(slot int)                                     // a slot has nothing to do; may be nil
 	Made  func(slot int, r bisect.Request, o bisect.Outcome) // a trial was made; called while its slot is idle; may be nil
 	Begin func(slot int)                                     // an idle slot is about to begin; may be nil
 	Until time.Time                                          // what runs then ends in [bisect.ErrSpent]; zero: never
-	// Careful is for trials that nobody has said to share nothing. Their outcomes say what ran beside others; what
-	// is begun ahead ends by itself, since a command that is killed may leave something behind; and a proof has
-	// only launches of the same commit beside it.
+	// Careful is for trials that may share something, such as a file or a port, because the user has not said that
+	// they share nothing. Their outcomes say which ran beside others; what is begun ahead is left to end by itself, as
+	// a killed command may leave something behind; and a proof has only launches of the same commit beside it.
 	Careful bool
 
 	left    map[int]bool // slots that get no more trials
@@ -48,13 +48,8 @@ type running struct {
 	err     error
 }
 
-// stop ends a trial before its time.
-func (x *running) stop() {
-	x.stopped = true
-	x.cancel()
-}
-
-// Sample makes a trial, or waits for it if it is being made already.
+// Sample makes a trial, or waits for it if it is being made already. Meanwhile it fills the other slots. Its error is
+// that of the trial, [bisect.ErrSpent] at Until, or that of Keep for another trial.
 func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	if s.ended == nil {
 		s.ended, s.failed = make(chan *running, len(s.Each)), map[bisect.Request]bool{}
@@ -76,7 +71,7 @@ func (s *Slots) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, e
 		defer s.Wait(mine.slot)()
 	}
 	for {
-		if !alone && len(s.ended) == 0 { // else there is more to go by
+		if !alone && len(s.ended) == 0 { // what has ended is taken in first, as it changes what will be asked for
 			s.fill(ctx, r)
 		}
 		if s.wait(mine); len(s.ended) == 0 {
@@ -100,8 +95,8 @@ func (s *Slots) fits(r bisect.Request) bool {
 	})
 }
 
-// wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it has now: a long
-// trial is likely to fail, which changes what will be asked for next.
+// wait waits for the end of a trial, or until the one that was asked for has taken twice as long as it has now: the
+// longer a trial takes, the likelier it fails, which changes what will be asked for next. The trial stays in s.ended.
 func (s *Slots) wait(mine *running) {
 	const soon = 250 * time.Millisecond
 	again := time.NewTimer(max(soon, time.Since(mine.began)))
@@ -113,7 +108,7 @@ func (s *Slots) wait(mine *running) {
 	}
 }
 
-// Running reports whether a trial is being made, and for how long.
+// Running is for how long a trial has been made so far, and whether it is being made at all.
 func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
 	if x := s.find(r); x != nil {
 		return time.Since(x.began), true
@@ -127,7 +122,8 @@ func (s *Slots) Spent() bool { return s.cut }
 // Lost is how many trials were cancelled because they would not be asked for any more, and the time that they took.
 func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
 
-// Stop cancels the trials that were not asked for, or waits for them. Those that have ended by themselves are kept.
+// Stop cancels all trials that run or, with Careful, waits for them. Those that have ended by themselves are kept. It
+// returns the first error of Keep, when no trial runs any more.
 func (s *Slots) Stop() (err error) {
 	for _, x := range s.running {
 		s.spare(x)
@@ -140,7 +136,7 @@ func (s *Slots) Stop() (err error) {
 	return err
 }
 
-// find is the running trial that answers a request, started ahead of it; one that was stopped answers nothing.
+// find is the running trial that answers a request, or nil. One that was stopped answers nothing.
 func (s *Slots) find(r bisect.Request) *running {
 	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.Request == r && !x.stopped }); i >= 0 {
 		return s.running[i]
@@ -148,7 +144,7 @@ func (s *Slots) find(r bisect.Request) *running {
 	return nil
 }
 
-// named finds the trial of an id, however it was asked for: two of one id are not made at a time.
+// named is the running trial with an id, or nil, whatever its time limit: two with one id are not made at a time.
 func (s *Slots) named(id bisect.TrialID) *running {
 	if i := slices.IndexFunc(s.running, func(x *running) bool { return x.ID() == id }); i >= 0 {
 		return s.running[i]
@@ -156,7 +152,9 @@ func (s *Slots) named(id bisect.TrialID) *running {
 	return nil
 }
 
-// yield makes room for a trial.
+// yield makes room for a trial: it waits until no trial with the same id runs and its slot, or any, is free. What has
+// to go is stopped unless the search will ask for it: a trial with the same id, else the one in the wanted slot, else
+// the one that began last.
 func (s *Slots) yield(r bisect.Request) error {
 	for {
 		x := s.named(r.ID())
@@ -169,7 +167,8 @@ func (s *Slots) yield(r bisect.Request) error {
 		if x == nil {
 			return nil
 		}
-		if x.On == 0 || x.Request != r && x.ID() == r.ID() { // those of a batch are all asked for
+		// Launches on given devices come in batches, and all of a batch is asked for.
+		if x.On == 0 || x.Request != r && x.ID() == r.ID() {
 			s.spare(x)
 		}
 		if err := s.keep(s.next()); err != nil {
@@ -178,14 +177,15 @@ func (s *Slots) yield(r bisect.Request) error {
 	}
 }
 
-// spare gives up a trial, unless it has to end by itself.
+// spare gives up a trial, unless it has to end by itself. Its slot is free when it has ended.
 func (s *Slots) spare(x *running) {
 	if !s.Careful {
-		x.stop()
+		x.stopped = true
+		x.cancel()
 	}
 }
 
-// Leave gives a slot no more trials.
+// Leave gives a slot no more trials: its device has turned out to differ from the others.
 func (s *Slots) Leave(slot int) {
 	if s.left == nil {
 		s.left = map[int]bool{}
@@ -193,7 +193,7 @@ func (s *Slots) Leave(slot int) {
 	s.left[slot] = true
 }
 
-// free is a slot for a trial: that of its device, or the first that is idle.
+// free is a slot for a trial, that of its device or the first idle one, and whether it can begin there now.
 func (s *Slots) free(r bisect.Request) (slot int, ok bool) {
 	busy := func(slot int) bool {
 		return s.left[slot] || slices.ContainsFunc(s.running, func(x *running) bool { return x.slot == slot })
@@ -207,7 +207,7 @@ func (s *Slots) free(r bisect.Request) (slot int, ok bool) {
 	return slot, slot < len(s.Each)
 }
 
-// start makes a trial in a free slot.
+// start begins a trial in a free slot, which there must be.
 func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
 	slot, _ := s.free(r)
 	if s.Begin != nil {
@@ -236,8 +236,8 @@ func (s *Slots) start(ctx context.Context, r bisect.Request) *running {
 	return x
 }
 
-// fill gives free slots something to do. Likely trials replace unlikely ones; those that will not be asked for any
-// more are cancelled.
+// fill gives free slots something to do. It looks twice as many trials ahead as there are slots: a running trial that
+// is not among these is cancelled, and one that is among the later half gives way to one of the first half.
 func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 	if len(s.Each) == 1 || s.Next == nil {
 		return
@@ -259,25 +259,18 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 		case s.named(r.ID()) != nil, !s.fits(r):
 		case free:
 			s.start(ctx, r)
-		case r.On > 0:
+		case r.On > 0: // its device is busy; another slot may still be free for the next one
 		default:
-			s.replace(asked, first)
+			less := func(x *running) bool { return x.Request != asked && !slices.Contains(first, x.Request) }
+			if i := slices.IndexFunc(s.running, less); i >= 0 {
+				s.spare(s.running[i])
+			}
 			return // its slot is given away when it has ended
 		}
 	}
 }
 
-// replace stops a trial that is less likely to be asked for than some that have no slot.
-func (s *Slots) replace(asked bisect.Request, first []bisect.Request) {
-	for _, x := range s.running {
-		if x.Request != asked && !slices.Contains(first, x.Request) {
-			s.spare(x)
-			return
-		}
-	}
-}
-
-// next waits for the end of a trial; its slot is free then.
+// next waits for the end of a trial, frees its slot and reports what happened there.
 func (s *Slots) next() *running {
 	x := <-s.ended
 	x.outcome.Beside = x.beside
@@ -291,7 +284,8 @@ func (s *Slots) next() *running {
 	return x
 }
 
-// keep takes in a trial that was not asked for yet. One that the machine spoiled is made again when it is.
+// keep takes in a trial that ended before it was asked for. One that the machine spoiled is made again when it is asked
+// for, and not before. Time that was spent on a stopped one is lost.
 func (s *Slots) keep(x *running) error {
 	if x.err == nil {
 		return s.Keep(x.Request, x.outcome)

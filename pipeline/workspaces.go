@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,7 +11,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// workspaces are the open workspaces of a pipeline, by name.
+// workspaces are the open workspaces of a pipeline, by name. They lie below a root on the disk or, for candidates that
+// need no build, below one in memory, where thousands of small files are written many times faster.
 type workspaces struct {
 	config *Config // of the pipeline
 	root   *workspace.Root
@@ -18,10 +20,12 @@ type workspaces struct {
 	open   map[string]*workspace.Workspace
 }
 
-// openMemory makes a root in memory, if candidates may lie there and fit. Its processes may read the other root.
+// openMemory makes a root in memory, if candidates may lie there and fit. Where a launch has a limit on its memory
+// they may not, since the files could count against it. Processes in memory may read the other root. A failure only
+// means that the disk is used.
 func (ws *workspaces) openMemory(ctx context.Context) {
 	c := ws.config
-	if c.Memory.Dir == "" || len(c.Recipe.Plan.Build) > 0 || len(c.Devices) > 0 || c.Limits.RunMemory > 0 { // what lies there may count as a launch's own
+	if c.Memory.Dir == "" || len(c.Recipe.Plan.Build) > 0 || len(c.Devices) > 0 || c.Limits.RunMemory > 0 {
 		return
 	}
 	root, err := workspace.OpenInMemory(ctx, c.Memory, c.Dir, c.Session)
@@ -36,7 +40,7 @@ func (ws *workspaces) openMemory(ctx context.Context) {
 	}
 }
 
-// leaveMemory removes what lies in memory. From now on everything lies in the other root.
+// leaveMemory removes what lies in memory. From now on everything lies on the disk.
 func (ws *workspaces) leaveMemory() error {
 	err := errors.Join(ws.drop(inMemory), ws.memory.Close())
 	ws.memory = nil
@@ -60,21 +64,13 @@ func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
 // lie when the user runs them.
 const inMemory = "memory"
 
-// home is the root in which the workspace of a name lies.
-func (ws *workspaces) home(name string) *workspace.Root {
-	if name == inMemory {
-		return ws.memory
-	}
-	return ws.root
-}
-
-// name is that of the workspace for a request. The ends have their own, since they are launched again and again,
-// and each side of a confirmation has a fresh one.
+// name is that of the workspace for a request. The ends have their own, since they are launched again and again and
+// keep their builds and caches; each side of a confirmation has a fresh one, in which nothing of the search is left.
 func (ws *workspaces) name(r bisect.Request) string {
-	switch {
-	case ws.config.single(r) && ws.memory != nil && !r.Timing:
-		return inMemory
-	case ws.config.single(r):
+	if ws.config.single(r) {
+		if ws.memory != nil && !r.Timing {
+			return inMemory
+		}
 		return "search"
 	}
 	switch r.Purpose {
@@ -91,10 +87,12 @@ func (ws *workspaces) name(r bisect.Request) string {
 // of is the workspace for a request, or nil if it was not opened.
 func (ws *workspaces) of(r bisect.Request) *workspace.Workspace { return ws.open[ws.name(r)] }
 
-// get opens the workspace for a request.
+// get opens the workspace for a request, or returns the open one. The first clean launch of a candidate gets a new
+// workspace. Where one workspace serves all requests a clean switch would do instead, but not for files that the plan
+// brings along: these are taken for unchanged by their size and time alone.
 func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	name := ws.name(r)
-	if r.Clean && r.Nth == 0 && (!ws.config.single(r) || len(ws.config.Recipe.Plan.Keep) > 0) { // files that are brought are taken for equal by size and time
+	if r.Clean && r.Nth == 0 && (!ws.config.single(r) || len(ws.config.Recipe.Plan.Keep) > 0) {
 		if err := ws.drop(name); err != nil {
 			return nil, err
 		}
@@ -102,7 +100,11 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	if w, ok := ws.open[name]; ok {
 		return w, nil
 	}
-	w := ws.home(name).New(name)
+	root := ws.root
+	if name == inMemory {
+		root = ws.memory
+	}
+	w := root.New(name)
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
@@ -123,26 +125,21 @@ func (ws *workspaces) drop(name string) error {
 	return w.Remove()
 }
 
-// close removes all workspaces, and the root.
-func (ws *workspaces) close() (first error) {
+// close removes all workspaces and both roots. It goes on after an error, and returns the first one.
+func (ws *workspaces) close() error {
+	var errs []error
 	for name := range ws.open {
-		if err := ws.drop(name); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, ws.drop(name))
 	}
 	if ws.memory != nil {
-		if err := ws.leaveMemory(); err != nil && first == nil {
-			first = err
-		}
+		errs = append(errs, ws.leaveMemory())
 	}
-	if err := ws.root.Close(); err != nil && first == nil {
-		first = err
-	}
-	return first
+	return cmp.Or(append(errs, ws.root.Close())...)
 }
 
-// checkWorkspace returns an error if no trial can succeed in the workspace of a request, and what the one that has just
-// ended, well or not, needed there and was removed.
+// checkWorkspace returns an error if no trial can succeed in the workspace of a request: the disk is full, or the
+// folder was removed. lost names files there that the trial needed and that were removed while it ran. After a trial
+// that ended well only the folder itself is looked for, which is cheap.
 func (ws *workspaces) checkWorkspace(ctx context.Context, r bisect.Request, well bool) (lost []string, err error) {
 	w := ws.of(r)
 	switch {
