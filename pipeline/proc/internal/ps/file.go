@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadFile is os.ReadFile for the files of /proc and of control groups, of which a trial reads dozens: three system calls
-// each, where os takes a dozen to find out that such a file cannot be waited for.
+// ReadFile is os.ReadFile for the files of /proc and of control groups, of which a trial reads dozens. It makes three
+// system calls for each, where os makes a dozen: it first finds out that such a file cannot be waited for. Errors are
+// those of os.ReadFile.
 func ReadFile(name string) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

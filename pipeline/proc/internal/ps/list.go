@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// All lists all processes. It is not taken at one instant.
+// All lists all processes. They are read one after the other, so that one which starts meanwhile may be missing. It
+// fails only if /proc cannot be read.
 func All() ([]Process, error) {
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -33,7 +34,7 @@ func All() ([]Process, error) {
 	return list, nil
 }
 
-// LastPID is the number that was given to a process last, 0 where that is not known.
+// LastPID is the number that was given to a process last, 0 if that is not known.
 func LastPID() (pid int) {
 	b, _ := ReadFile("/proc/loadavg")
 	if f := strings.Fields(string(b)); len(f) > 0 {
@@ -42,9 +43,10 @@ func LastPID() (pid int) {
 	return pid
 }
 
-// Since lists the processes that were started after LastPID was a number. It reads nothing of older ones.
+// Since lists the processes that were started after [LastPID] returned first, and that still exist. It reads nothing
+// of older ones, as a list of all processes would.
 func Since(first int) []Process {
-	const few = 256 // of which to ask costs less than to list all processes
+	const few = 256 // up to so many, trying each number costs less than listing /proc
 	last := LastPID()
 	var list []Process
 	look := func(pid int) {
@@ -61,16 +63,18 @@ func Since(first int) []Process {
 	names, _ := os.ReadDir("/proc")
 	for _, n := range names {
 		pid, err := strconv.Atoi(n.Name())
-		if err == nil && (first > last && (pid > first || pid <= last) || first < pid && pid <= last) { // numbers begin anew at their end
+		// Numbers start again from the lowest after the highest, so last may be less than first.
+		if err == nil && (first > last && (pid > first || pid <= last) || first < pid && pid <= last) {
 			look(pid)
 		}
 	}
 	return list
 }
 
-// Descends reports whether p is below a process.
+// Descends reports whether p is a child of a process, or of one of its descendants. It reads the parents as they are
+// now; where one has ended, p belongs to whoever adopted it.
 func (p Process) Descends(from int) bool {
-	for range 1000 { // numbers that are given anew meanwhile might make a circle
+	for range 1000 { // a number that is given to another process meanwhile might close a circle
 		if p.PPID == from {
 			return true
 		}
@@ -82,7 +86,7 @@ func (p Process) Descends(from int) bool {
 	return false
 }
 
-// Below lists all processes below root, without it.
+// Below lists all descendants of root, without root itself. It fails if [All] does.
 func Below(root int) ([]Process, error) {
 	list, err := All()
 	if err != nil {
@@ -91,8 +95,7 @@ func Below(root int) ([]Process, error) {
 	return Closure(list, func(p Process) bool { return p.PPID == root }), nil
 }
 
-// Closure returns the processes of list that have the property, and all below
-// them.
+// Closure returns the processes of list that have the property, and all their descendants in it.
 func Closure(list []Process, property func(Process) bool) []Process {
 	below := make(map[int][]Process)
 	var out []Process
@@ -117,8 +120,8 @@ func Closure(list []Process, property func(Process) bool) []Process {
 	return out
 }
 
-// Adopted lists the children that this process got as the subreaper, dead ones included: they go to its first thread.
-// Where the kernel does not tell (CONFIG_PROC_CHILDREN) it lists all children.
+// Adopted lists the children that this process got as the subreaper, dead ones included: the kernel gives them to its
+// first thread. Without CONFIG_PROC_CHILDREN the kernel does not say which these are; then it lists all children.
 func Adopted() []int {
 	text, err := ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	if err != nil {
@@ -127,6 +130,7 @@ func Adopted() []int {
 	return numbers(text)
 }
 
+// children lists the children of all threads of a process.
 func children(parent int) []int {
 	var out []int
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
@@ -144,8 +148,8 @@ func children(parent int) []int {
 	return out
 }
 
-// Outside returns the number of the child of a process that has another in a PID namespace
-// below ours, 0 if there is none.
+// Outside returns the number in our PID namespace of the child of a process that has the number inside in a namespace
+// below ours; 0 if there is none.
 func Outside(parent, inside int) int {
 	for _, pid := range children(parent) {
 		for line := range strings.Lines(Process{PID: pid}.File("status")) {
@@ -157,13 +161,13 @@ func Outside(parent, inside int) int {
 	return 0
 }
 
-// PIDs reads a file of process numbers, such as cgroup.procs; it returns none
-// if the file cannot be read.
+// PIDs reads a file of process numbers, such as cgroup.procs; it returns none if the file cannot be read.
 func PIDs(file string) []int {
 	b, _ := ReadFile(file)
 	return numbers(b)
 }
 
+// numbers are the numbers in a text; other words are left out.
 func numbers(text []byte) (out []int) {
 	for _, f := range strings.Fields(string(text)) {
 		if n, err := strconv.Atoi(f); err == nil {
@@ -173,7 +177,7 @@ func numbers(text []byte) (out []int) {
 	return out
 }
 
-// Ancestors returns pid and all above it.
+// Ancestors returns pid and the processes of list above it, as a set.
 func Ancestors(list []Process, pid int) map[int]bool {
 	parent := make(map[int]int, len(list))
 	for _, p := range list {

@@ -16,9 +16,9 @@ import (
 // Process is one process as /proc showed it.
 type Process struct {
 	PID, PPID int
-	Session   int  // of which it is a member
-	State     byte // as in /proc/PID/stat
-	Command   string
+	Session   int    // of which it is a member
+	State     byte   // as in /proc/PID/stat: Z is a zombie, for example
+	Command   string // the name that the kernel keeps, at most 15 bytes; the program may change it
 
 	start   uint64 // clock ticks since boot
 	flags   uint64 // of the kernel, PF_*
@@ -34,13 +34,14 @@ type ID struct {
 // ID returns the identity of p.
 func (p Process) ID() ID { return ID{p.PID, p.start} }
 
-// Alive reports whether p runs. A process whose first thread has ended shows as
-// a zombie while others run.
+// Alive reports whether p runs. A process whose first thread has ended shows as a zombie while its other threads run.
 func (p Process) Alive() bool {
 	return p.threads > 1 || p.State != 'Z' && p.State != 'X'
 }
 
-// Signal sends sig to p, never to another process that got its number since.
+// Signal sends sig to p, and never to another process that got its number since: the descriptor is opened first, and
+// the process behind it is then compared with p. Where there are no such descriptors, the number could still be given
+// anew between that comparison and the signal. A process that is gone, or belongs to somebody else, is left alone.
 func (p Process) Signal(sig unix.Signal) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -59,7 +60,7 @@ func (p Process) Signal(sig unix.Signal) {
 	_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// File returns a file of p in /proc, "" if it cannot be read.
+// File returns the text of a file of p in /proc, without space around it; "" if it cannot be read.
 func (p Process) File(name string) string {
 	b, _ := ReadFile(fmt.Sprintf("/proc/%d/%s", p.PID, name))
 	return string(bytes.TrimSpace(b))
@@ -81,8 +82,8 @@ func (p Process) Link(name string) string {
 	return s
 }
 
-// Running reports whether a child of parent has not begun to end. A thread
-// that ends is marked before its descriptors are closed.
+// Running reports whether pid is a child of parent that has not begun to end: at least one thread has not. The kernel
+// marks a thread that ends before it closes the descriptors of the process.
 func Running(pid, parent int) bool {
 	const exiting = 0x4 // PF_EXITING
 	p, err := Read(pid)
@@ -101,7 +102,7 @@ func Running(pid, parent int) bool {
 	return false
 }
 
-// Read reads one process.
+// Read reads one process. It fails if there is none with this number.
 func Read(pid int) (Process, error) {
 	return readStat("/proc/" + strconv.Itoa(pid) + "/stat")
 }
@@ -114,8 +115,8 @@ func readStat(file string) (Process, error) {
 	return parseStat(string(b))
 }
 
-// parseStat reads a line of /proc/PID/stat. The name in it is the program's
-// choice and may hold spaces and parentheses.
+// parseStat reads a line of /proc/PID/stat, see proc_pid_stat(5). The program chooses the name in it, which may hold
+// spaces and parentheses: it ends at the last one. f begins with field 3 of the manual, the state.
 func parseStat(s string) (Process, error) {
 	open, end := strings.IndexByte(s, '('), strings.LastIndexByte(s, ')')
 	if open < 0 || end < open {
