@@ -74,8 +74,8 @@ func readAccepted(repo *source.Repo, base, head string) (*acceptances, error) {
 }
 
 // allows reports whether a change is no worse than the branch declares, and marks the entries that say so. ratio is
-// HEAD over the merge base. An entry without a case is about the geometric mean over all cases and not about each
-// of them.
+// HEAD over the merge base; where higher numbers are better, the limit is the lowest ratio that is accepted. An entry
+// without a case is about the geometric mean over all cases and not about each of them.
 func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 	ok := false
 	for i, x := range a.list {
@@ -92,24 +92,19 @@ func (a *acceptances) allows(m metric.Metric, one string, ratio float64) bool {
 
 // report lists the entries for the document, those that were used first; never nil.
 func (a *acceptances) report() []report.Acceptance {
-	out := []report.Acceptance{}
+	used, unused := []report.Acceptance{}, []report.Acceptance{}
 	for i, x := range a.list {
 		r := report.Acceptance{Metric: x.Metric, Limit: x.Limit, Commit: x.Commit, Reason: x.Reason, Seen: a.seen[i]}
 		if x.Case != "" {
 			r.Case = &x.Case
 		}
-		out = append(out, r)
-	}
-	slices.SortStableFunc(out, func(a, b report.Acceptance) int {
-		switch {
-		case a.Seen == b.Seen:
-			return 0
-		case a.Seen:
-			return -1
+		if r.Seen {
+			used = append(used, r)
+		} else {
+			unused = append(unused, r)
 		}
-		return 1
-	})
-	return out
+	}
+	return append(used, unused...)
 }
 
 // checkAccept refuses --accept where the result could not be committed. In CI it would turn the gate off, since the
@@ -143,8 +138,8 @@ func accept(x request, doc *report.Gate) error {
 	if doc.Culprit != nil {
 		commit = doc.Culprit.Commit
 	}
-	var fresh []config.Acceptance
 	// Numbers that are undecided stay so: what was not found worse cannot be accepted.
+	var fresh []config.Acceptance
 	for i, c := range doc.Contrasts {
 		if c.Result != report.GateRegression {
 			continue
@@ -167,8 +162,9 @@ func accept(x request, doc *report.Gate) error {
 	return nil
 }
 
-// measured is the newest gate of the same commits and commands, if it found a regression: that is what --accept is
-// about. It is nil if there is none, and if --bisect asks for the commit and that gate does not name one.
+// measured is the newest gate of the same commits and commands, if it found a regression: a user who types --accept has
+// just seen it, and need not wait for another one. It is nil if there is none, or if --bisect asks for the commit and
+// that gate does not name one.
 func (x *request) measured(repo *source.Repo, p *policy.Policy) (*report.Gate, error) {
 	const lookBack = 100 // sessions
 	st, err := session.StoreOf(repo)
@@ -229,8 +225,9 @@ func acceptedLimit(c report.Contrast) float64 {
 	return cmp.Or(round(limit*1000)/1000, limit) // a rate that has nearly vanished would round to 0
 }
 
-// appendAccepted adds entries to the end of the file and leaves what stands there, comments included, as it is. The
-// new file is parsed before it replaces the old one by a rename, so that a mistake cannot destroy the user's file.
+// appendAccepted adds entries to the end of the file, which it makes if there is none, and leaves what stands there as
+// it is, comments included. The new file is parsed before it replaces the old one by a rename: no mistake of kbisect
+// and no full disk can destroy the user's file.
 func appendAccepted(path string, fresh []config.Acceptance) error {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

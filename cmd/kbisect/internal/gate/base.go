@@ -13,15 +13,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// chooseEnds resolves HEAD and its merge base with the base branch, into x.head, x.base and x.into. It is the merge
-// base and not the tip of that branch, because what others have merged since is not this branch's doing. Of several
-// merge bases the one on the base branch's own line of first parents is taken: another is a commit of HEAD that the
-// base branch has merged, and may lack what the base branch had before.
+// chooseEnds resolves HEAD and its merge base with the base branch, into x.head, x.base and x.into. HEAD is compared
+// with the merge base and not with the tip of that branch, because what others have merged since is not this branch's
+// doing. Of several merge bases the one on the base branch's own line of first parents is taken: another is a commit
+// of HEAD that the base branch has merged, and may lack what the base branch had before. All errors are usage errors.
 func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked string, env func(string) string) (err error) {
 	if x.head, err = source.Head(repo); err != nil {
 		return exit.Usage(err)
 	}
-	shallow := isShallow(repo)
+	_, full := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
+	shallow := full == nil // part of the history is missing, as in the clones that CI systems make
 	var tip string
 	if x.into, tip, err = baseBranch(ctx, repo, asked, env, shallow); err != nil {
 		return err
@@ -35,7 +36,7 @@ func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked strin
 	case len(bases) == 0:
 		return exit.Usagef("HEAD and %s have no common history\nhint: name the branch to merge into with --base REV", x.into)
 	case len(bases) > 1:
-		x.warnings = append(x.warnings, fmt.Sprintf("HEAD and %s have merged each other and have %d merge bases: HEAD is compared with %s, and what another such as %s holds counts as a change of HEAD",
+		x.warnings = append(x.warnings, fmt.Sprintf("HEAD and %s have merged each other and have %d merge bases: HEAD is compared with %s, so what only another one (%s) holds counts as a change of HEAD",
 			x.into, len(bases), words.Short(bases[0]), words.Short(bases[1])))
 	}
 	x.base = bases[0]
@@ -45,15 +46,10 @@ func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked strin
 // deepen is the hint for a clone without the history that is needed.
 const deepen = "hint: fetch the whole history: actions/checkout with `fetch-depth: 0`, GitLab with `GIT_DEPTH: \"0\"`, elsewhere git fetch --unshallow"
 
-// isShallow reports whether the clone lacks part of its history, as CI systems make them.
-func isShallow(repo *source.Repo) bool {
-	_, err := os.Stat(filepath.Join(repo.CommonDir(), "shallow"))
-	return err == nil
-}
-
 // baseBranch finds the branch that HEAD is to be merged into, as its name and the id of its tip: the one asked for,
-// the one that GitHub or GitLab names in the environment, or the default branch. GitLab fetches only the branch of
-// the merge request but names a commit of the target, which will do. All errors are usage errors.
+// the one that GitHub or GitLab names in the environment, or the default branch. GitLab may fetch only the branch of
+// the merge request, but names the commit of the target branch from which it began; that will do, since the merge base
+// is the same.
 func baseBranch(ctx context.Context, repo *source.Repo, asked string, env func(string) string, shallow bool) (name, id string, err error) {
 	if asked != "" {
 		id, err := repo.Resolve(ctx, asked)

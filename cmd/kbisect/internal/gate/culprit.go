@@ -19,9 +19,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
-// blame finds the commit of the branch that introduced a regression: without a launch if only one commit can be it,
-// else, with --bisect, by a search that reuses the launches of the gate. Both results are nil if nobody asked for a
-// search. What goes wrong here becomes part of the document and no error: the regression stands without a commit.
+// blame finds the commit of the branch that introduced a regression: without a launch if only one commit can have done
+// so, else, with --bisect, by a search that reuses the launches of the gate. Both results are nil if nobody asked for
+// a search. What goes wrong here is reported in the document and is not an error: the gate has found a regression even
+// if no commit can be named.
 func blame(ctx context.Context, t *session.Session, x request, got compare.Result) (*report.GateCulprit, *report.GateSearch) {
 	rng, err := t.Repo.Range(ctx, x.base, x.head, t.Policy.RangeOptions())
 	if err != nil {
@@ -52,8 +53,8 @@ func blame(ctx context.Context, t *session.Session, x request, got compare.Resul
 	return nil, searchOf(s, t, f)
 }
 
-// onlyCase is the case of a metric that alone is worse; "" if there are several, or if all cases together are
-// worse. The search saw no other case then, so its effect is about this one although it does not say so.
+// onlyCase is the case of a metric that alone is worse; "" if there are several, or if all cases together are worse.
+// The filter of aim hid all other cases from the search, so the effect that it reports is that of this case.
 func onlyCase(got compare.Result, metric string) (one string) {
 	for _, k := range got.Contrasts {
 		switch {
@@ -67,8 +68,8 @@ func onlyCase(got compare.Result, metric string) (one string) {
 	return one
 }
 
-// aim returns the options of the search for what the gate found: the failure, or the numbers that are worse. It
-// also puts a filter on the session's sampler, which hides all other numbers: accepted ones are worse as well, but
+// aim returns the options of the search for what the gate found: the failure, or the numbers that are worse. It also
+// replaces the session's memory by one that hides all other numbers: accepted ones are worse as well, but perhaps
 // because of another commit, and the search would find that one.
 func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
 	o = t.Policy.Judge
@@ -167,11 +168,11 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	for _, p := range hunkPlaces(d.Hunks) {
 		if commit != head {
 			later, err := hunks.Between(ctx, t.Repo, commit, head, []string{p.File})
-			ok := err == nil
-			if ok {
-				p, ok = moved(p, later.Hunks)
+			if err != nil {
+				continue
 			}
-			if !ok {
+			var ok bool
+			if p, ok = moved(p, later.Hunks); !ok {
 				continue
 			}
 		}
@@ -180,7 +181,8 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	return out
 }
 
-// changed are the lines that the whole branch changed, the largest change first; never nil.
+// changed are the lines that the whole branch changed, the largest change first. It is empty, never nil, if they cannot
+// be found: the gate has its result without them.
 func changed(ctx context.Context, t *session.Session, base, head string) []report.Place {
 	d, err := hunks.Between(ctx, t.Repo, base, head, t.Policy.Paths)
 	if err != nil {
@@ -189,7 +191,7 @@ func changed(ctx context.Context, t *session.Session, base, head string) []repor
 	return append([]report.Place{}, hunkPlaces(d.Hunks)...)
 }
 
-// mostPlaces bounds how many places a report holds. The smallest changes are dropped.
+// mostPlaces bounds how many places a report holds; the smallest changes are dropped.
 const mostPlaces = 20
 
 // hunkPlaces are the lines that hunks leave behind in the new file, counted from 1, the largest change first. The
@@ -207,8 +209,8 @@ func hunkPlaces(list []hunks.Hunk) []report.Place {
 	return out
 }
 
-// moved follows a place through later changes of its file. Only changes that lie wholly before it shift it; ok is
-// false once the file is deleted or renamed.
+// moved follows a place through later changes of its file. Changes that lie wholly before it shift it; others, also
+// those inside it, leave it where it is. ok is false once the file is deleted, renamed or becomes a symbolic link.
 func moved(p report.Place, later []hunks.Hunk) (at report.Place, ok bool) {
 	shift := 0
 	for _, h := range later {

@@ -18,8 +18,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Files are the paths of the files that a gate writes; "" stands for none. Relative paths are relative to the
-// directory in which kbisect runs, not to the repository.
+// Files are the paths of the files that a gate writes; "" is none. Relative paths are relative to the directory in
+// which kbisect runs, not to the repository.
 type Files struct {
 	JUnit, Markdown, HTML, SARIF string
 	GitHub                       bool   // print an annotation
@@ -29,18 +29,19 @@ type Files struct {
 // mostSummary is the size, in bytes, above which GitHub drops a step summary.
 const mostSummary = 1 << 20
 
-// check refuses paths that could not be written. Those that GitHub names are not checked: it makes these files, and
-// trouble with them is only a warning.
+// check refuses paths that could not be written. Those that GitHub names are not checked: it makes these files itself,
+// and failing to append to them is only a warning.
 func (f Files) check() error {
 	return cmp.Or(session.CheckFile("junit", f.JUnit), session.CheckFile("markdown", f.Markdown), session.CheckFile("report", f.HTML), session.CheckFile("sarif", f.SARIF))
 }
 
-// write writes all files and, for GitHub, the annotation, which GitHub also reads from standard error. A file that
-// cannot be written is a warning, and the others are written all the same: a full disk must not hide a regression.
-// The error has the exit code of machine trouble and no text.
+// write writes all files and, for GitHub, the annotation. A file that cannot be written is a warning, and the others
+// are written all the same: a full disk must not hide a regression. The error has the exit code of machine trouble and
+// no text.
 func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, version string) error {
 	failed := false
 	p := page.New(g, l)
+	// The content comes first, so that an old file is not emptied for a document that cannot be rendered.
 	put := func(file string, content func(io.Writer) error) {
 		if file == "" {
 			return
@@ -68,8 +69,8 @@ func (f Files) write(g *report.Gate, l report.Ledger, ui *progress.Display, vers
 	return nil
 }
 
-// Fail writes all files for a gate that ended with an error: a CI that finds no JUnit file shows a pass, or
-// nothing. An interrupted gate writes none, since nobody waits for its result.
+// Fail writes all files for a gate that ended with an error; without one, and after an interrupt, it does nothing. A CI
+// that finds no JUnit file would show a pass, or nothing.
 func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	if err == nil || code == exit.Interrupted {
 		return
@@ -77,8 +78,8 @@ func (f Files) Fail(err error, code int, ui *progress.Display, version string) {
 	f.write(report.FailedGate(err, wording.Headline(err.Error()), code), report.Ledger{}, ui, version)
 }
 
-// tellGitHub writes the annotation, step summary and outputs of a job. Errors are warnings and do not change the
-// result.
+// tellGitHub writes the annotation, which GitHub reads from standard error too, the step summary and the outputs of a
+// job. Errors are warnings and do not change the result.
 func (f Files) tellGitHub(g *report.Gate, p page.Page, ui *progress.Display) {
 	if a := ci.Annotation(g); a != "" {
 		ui.End()

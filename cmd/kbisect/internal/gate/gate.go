@@ -24,13 +24,13 @@ import (
 // Kind is the kind under which the store keeps the session of a gate.
 const Kind = "gate"
 
-// request is what one gate is asked for, with the two commits that it compares. It does not change after
-// readRequest, except for what the acceptances note.
+// request is what one gate is asked for, with the two commits that it compares. After readRequest only the acceptances
+// in it change: they note which of them were used.
 type request struct {
 	into       string // the base branch, as the user, the CI or the repository names it
 	base, head string // ids of the merge base and of HEAD
-	pairs      int    // of launches; 0: as many as it takes
-	bisect     bool   // search for the commit of a regression
+	pairs      int    // of launches, one of each commit; 0: as many as it takes
+	bisect     bool   // search for the commit that introduced a regression
 	reason     string // for accepting regressions; "": accept none
 	tolerant   bool   // pass if the gate cannot tell
 	accepted   *acceptances
@@ -51,7 +51,8 @@ type Options struct {
 
 // Run compares HEAD with its merge base with the base branch, reports, and writes the files that were asked for. It
 // also writes them for a gate that ends in an error, so that a CI shows why. words are the arguments, of which a
-// gate takes none. The error carries the exit code, which code reads from any error.
+// gate takes none. A regression is an error too, without a text: errors carry the exit code, and code reads it from
+// any error.
 func Run(ctx context.Context, e session.Env, o Options, words []string, code func(error) int) error {
 	written := false
 	err := run(ctx, e, o, words, &written)
@@ -72,9 +73,13 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 			return nil, err
 		}
 		// A nil policy ends [session.Launch] before it opens the store: the gate has its answer without a launch.
-		if why, err := x.idle(repo, p); err != nil || why != "" {
-			*written = err == nil
-			return nil, x.pass(e, repo, p, why, err)
+		why, err := x.idle(repo, p)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			*written = true
+			return nil, x.pass(e, repo, p, why)
 		}
 		if ok, err := x.acceptMeasured(e, repo, p, written); ok || err != nil {
 			return nil, err
@@ -85,8 +90,8 @@ func run(ctx context.Context, e session.Env, o Options, words []string, written 
 	}, func(t *session.Session) error { return gate(ctx, t, e, x, written) })
 }
 
-// readRequest checks the whole request before anything is written or launched: a gate that fails for a typing error
-// after an hour of launches would be worse than one that fails at once.
+// readRequest checks the whole request before anything is written or launched, so that a typing error does not show
+// only after an hour of launches. All its errors are the user's.
 func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source.Repo) (x request, p *policy.Policy, err error) {
 	x = request{pairs: q.Pairs, bisect: o.Bisect, reason: strings.TrimSpace(o.Accept), files: o.Files}
 	switch o.CannotTell {
@@ -122,8 +127,8 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 	return x, p, policy.EndsOf(p, repo).Check(ctx)
 }
 
-// idle says why nothing needs to be launched: HEAD has the inputs of build and run that the merge base has. It is
-// "" if something does.
+// idle says why nothing needs to be launched: HEAD is the merge base, or both have the same inputs of build and run. It
+// is "" if they differ. An error is the user's.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
 		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", words.Short(x.head), x.into), nil
@@ -143,11 +148,8 @@ func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	return fmt.Sprintf("equal inputs: %s are the same at HEAD and at its merge base with %s", what, x.into), nil
 }
 
-// pass reports a gate that passes without a launch, for the reason why; err is returned unchanged.
-func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string, err error) error {
-	if err != nil {
-		return err
-	}
+// pass reports a gate that passes without a launch, and why.
+func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why string) error {
 	t := &session.Session{Repo: repo, Policy: p, Display: e.Display}
 	doc := report.Gate{
 		Schema: report.GateSchema, Result: report.GatePass, Into: x.into, NotLaunched: &why,
@@ -169,7 +171,8 @@ func (x *request) show(e session.Env, p *policy.Policy, doc *report.Gate) error 
 	return cmp.Or(x.files.write(doc, l, e.Display, e.Version), e.Output.Print(doc, l))
 }
 
-// experiment is the comparison that a gate rests on.
+// experiment is the comparison that a gate rests on. It does not end with the first number that is worse: the others
+// get as many pairs again, so that the gate names more than one regression.
 func (x *request) experiment(p *policy.Policy, s bisect.Sampler) compare.Experiment {
 	return compare.Experiment{
 		A: bisect.Candidate{Commit: x.base}, B: bisect.Candidate{Commit: x.head}, Sampler: s, Metrics: p.Judge.Metrics, Effect: p.Judge.Effect, Error: p.Judge.Error, Fallback: p.Fallback(),
@@ -225,7 +228,8 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 	}), kept)
 }
 
-// resultOf is the result of a gate for the answer of a comparison.
+// resultOf is the result of a gate for the answer of a comparison. An answer that it does not know is "cannot tell", so
+// that no branch passes by mistake.
 func resultOf(a compare.Answer) string {
 	switch a {
 	case compare.Worse:
