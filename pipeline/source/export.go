@@ -25,6 +25,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/made"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
+	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
 // Export is a folder, the slot, that holds the files of one commit at a time.
@@ -59,7 +62,7 @@ type Export struct {
 	stamp    time.Time // of the last switch
 	warnings []string
 	missing  map[string]string // why a file is left out, by path
-	known    *knownSize        // of the commits that exports of the Repo have held
+	known    *trees.Held       // of the commits that exports of the Repo have held
 }
 
 // tracked is a path that the slot holds for the commit.
@@ -74,30 +77,12 @@ type tracked struct {
 	quiet   bool      // it is watched, and nothing has happened to it since it was seen
 }
 
-// knownSize is the most of everything that any commit has held.
-type knownSize struct {
-	mu   sync.Mutex
-	most size
-}
-
-func (k *knownSize) add(s size) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.most = atLeast(k.most, s)
-}
-
-func (k *knownSize) get() size {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.most
-}
-
 // holdings are the paths that the slot holds for the commit.
 type holdings struct {
 	tracked map[string]*tracked
 	order   []*tracked        // sorted by path
 	places  map[string]*place // the folders with tracked paths in or below them; that of the root is ""
-	sum     size              // of all
+	sum     trees.Size        // of all
 	pins    int               // submodules
 }
 
@@ -135,10 +120,10 @@ func (h *holdings) where(full string) int {
 
 // count adds what a path holds, or takes it away.
 func (h *holdings) count(t *tracked, sign int) {
-	h.sum.entries += sign
-	h.sum.paths += sign * len(t.full)
-	h.sum.bytes += int64(sign) * t.seen.size
-	if t.Mode == ModeGitlink {
+	h.sum.Entries += sign
+	h.sum.Paths += sign * len(t.full)
+	h.sum.Bytes += int64(sign) * t.seen.size
+	if t.Mode == objects.ModeGitlink {
 		h.pins += sign
 	}
 }
@@ -202,33 +187,33 @@ func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export into %s: %w", dir, err)
 	}
-	if err := r.refuseSlot(abs); err != nil {
+	if err := refuseSlot(r.read.Layout, abs); err != nil {
 		return nil, err
 	}
 	s, stamp, err := openSlot(ctx, abs)
 	if err != nil {
 		return nil, err
 	}
-	objs, err := r.read.objs.another()
-	if err != nil {
+	from := r.read.Repo
+	if from.Objects, err = from.Objects.Another(); err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(r.layout, r.feat, objs, r.read.list), known: r.held, subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(from, r.read.list), known: r.held, subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
 
-func newHandle(l layout, f features, o objects, list *commits.List) *handle {
-	return &handle{layout: l, feat: f, objs: o, list: list, surveyed: map[string]survey{}}
+func newHandle(r objects.Repo, list *commits.List) *handle {
+	return &handle{Repo: r, list: list, surveyed: map[string]survey{}}
 }
 
 // refuseSlot keeps a slot from covering the user's files.
-func (l layout) refuseSlot(dir string) error {
+func refuseSlot(l objects.Layout, dir string) error {
 	real := dir
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
 		real = filepath.Join(parent, filepath.Base(dir))
 	}
-	for _, own := range []string{l.workDir, l.gitDir, l.commonDir} {
+	for _, own := range []string{l.WorkDir, l.GitDir, l.CommonDir} {
 		if own == "" {
 			continue
 		}
@@ -329,8 +314,8 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		clear(p.mods)
 	}
 	stats.Full = len(e.mods) == 0
-	if pf, ok := e.main.objs.(prefetcher); ok {
-		if err := pf.prefetch(ctx, commit); err != nil {
+	if pf, ok := e.main.Objects.(objects.Prefetcher); ok {
+		if err := pf.Prefetch(ctx, commit); err != nil {
 			return stats, err
 		}
 	}
@@ -392,8 +377,8 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 	}
 	for prefix, m := range e.mods {
 		head := m.commit
-		if o, ok := m.repo.objs.(overlay); ok {
-			head = o.base(commit)
+		if o, ok := m.repo.Objects.(made.Overlay); ok {
+			head = o.Base(commit)
 		}
 		var index []byte
 		if stale {
@@ -408,11 +393,11 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 
 // readGit reads what git directories of exports take from the repository.
 func (h *handle) readGit(ctx context.Context) (*gitdir.Repo, error) {
-	refs, err := h.command(ctx, "for-each-ref", gitdir.RefFormat).Output()
+	refs, err := h.Command(ctx, "for-each-ref", gitdir.RefFormat).Output()
 	if err != nil && !errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("read the references of %s: %w", h.commonDir, err)
+		return nil, fmt.Errorf("read the references of %s: %w", h.CommonDir, err)
 	}
-	return gitdir.Read(h.commonDir, h.feat.extensions, string(refs)), nil
+	return gitdir.Read(h.CommonDir, h.Features.Extensions, string(refs)), nil
 }
 
 // reset empties the slot, whatever happened to it.
@@ -445,7 +430,7 @@ func (e *Export) checkNames(p *plan) error {
 	wanted = append(wanted, slices.Collect(maps.Keys(p.puts))...)
 	slices.Sort(wanted)
 	if a, b := clash(wanted); a != "" {
-		return &UnsupportedError{Commit: p.mods[""].commit, Path: b, Attribute: "path",
+		return &objects.UnsupportedError{Commit: p.mods[""].commit, Path: b, Attribute: "path",
 			Reason: fmt.Sprintf("differs from %q only in case, and the file system at %s ignores case", a, e.dir),
 			Hint:   "choose a folder on another file system"}
 	}
@@ -473,17 +458,17 @@ func (e *Export) apply(ctx context.Context, p *plan, seen scanned, clean bool, s
 		return err
 	}
 	room, files := e.slot.free()
-	if p.limit = room / 2; e.known.get().bytes > 0 { // else it is the first, as a rule the good end
-		p.limit = max(spread*e.known.get().bytes, min(p.limit, p.walk.most.bytes))
+	if p.limit = room / 2; e.known.Get().Bytes > 0 { // else it is the first, as a rule the good end
+		p.limit = max(trees.Spread*e.known.Get().Bytes, min(p.limit, p.walk.Most.Bytes))
 	}
 	if p.room.Store(p.limit); int64(len(p.puts)-len(e.held.tracked)) > files {
-		return &UnsupportedError{Commit: p.mods[""].commit, Attribute: "size", Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
+		return &objects.UnsupportedError{Commit: p.mods[""].commit, Attribute: "size", Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
 	}
 	if err := e.applyPuts(ctx, p, stats); err != nil {
 		return err
 	}
-	e.known.add(e.held.sum)
-	stats.Kept = e.held.sum.entries - e.held.pins - stats.Written
+	e.known.Add(e.held.sum)
+	stats.Kept = e.held.sum.Entries - e.held.pins - stats.Written
 	return nil
 }
 
@@ -508,7 +493,7 @@ func (e *Export) applyPuts(ctx context.Context, p *plan, stats *SwitchStats) err
 			return err
 		}
 		dir := above(full)
-		if p.puts[full].Mode == ModeGitlink {
+		if p.puts[full].Mode == objects.ModeGitlink {
 			dir = full
 		} else {
 			todo = append(todo, i)
@@ -561,10 +546,10 @@ func (e *Export) applyPuts(ctx context.Context, p *plan, stats *SwitchStats) err
 			err = e.leaveOut(full, err)
 		} else if err == nil && !failed.Load() {
 			e.held.track(full, l, wrote[i].seen)
-			if l.Mode != ModeGitlink {
+			if l.Mode != objects.ModeGitlink {
 				stats.Written++
 			}
-			if l.Mode == ModeLink {
+			if l.Mode == objects.ModeLink {
 				stats.Links++
 			}
 		}
@@ -577,9 +562,9 @@ func (e *Export) applyPuts(ctx context.Context, p *plan, stats *SwitchStats) err
 
 // leaveOut goes on without a file whose content the repository lacks.
 func (e *Export) leaveOut(full string, err error) error {
-	var lost *MissingError
+	var lost *objects.MissingError
 	errors.As(err, &lost)
-	e.missing[full] = fmt.Sprintf("%s: object %s is missing; the file is left out", full, lost.id)
+	e.missing[full] = fmt.Sprintf("%s: object %s is missing; the file is left out", full, lost.ID)
 	if e.held.tracked[full] == nil {
 		return nil
 	}
@@ -602,7 +587,7 @@ func (e *Export) applyDeletes(ctx context.Context, p *plan, stats *SwitchStats) 
 		if t == nil {
 			continue
 		}
-		if t.Mode == ModeGitlink {
+		if t.Mode == objects.ModeGitlink {
 			emptied = append(emptied, full)
 		} else {
 			if err := e.slot.tree.Remove(full); err != nil {
@@ -630,20 +615,16 @@ func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, erro
 		return nil, err
 	}
 	for _, l := range m.submoduleDirs(rel, name) {
-		h := p.e.subs[l.gitDir]
+		h := p.e.subs[l.GitDir]
 		if h == nil {
-			feat, err := inspect(l)
+			from, _, err := objects.Open(l)
 			if err != nil {
 				continue
 			}
-			objs, _, err := openObjects(l, feat)
-			if err != nil {
-				continue
-			}
-			h = newHandle(l, feat, objs, nil)
-			p.e.subs[l.gitDir] = h
+			h = newHandle(from, nil)
+			p.e.subs[l.GitDir] = h
 		}
-		if kind, err := kindOf(h.objs, commit); err == nil && kind == "commit" {
+		if kind, err := objects.Kind(h.Objects, commit); err == nil && kind == "commit" {
 			return newModule(p.walk, h, full, commit)
 		}
 	}
@@ -657,9 +638,9 @@ func (e *Export) Close() error {
 	}
 	e.closed = true
 	e.watch.Close()
-	errs := []error{e.main.objs.close(), e.slot.close()}
+	errs := []error{e.main.Objects.Close(), e.slot.close()}
 	for _, h := range e.subs {
-		errs = append(errs, h.objs.close())
+		errs = append(errs, h.Objects.Close())
 	}
 	if d := e.git[""]; d != nil {
 		errs = append(errs, d.Unlink())
@@ -671,7 +652,7 @@ func (e *Export) Close() error {
 // write puts a file or link into the slot, stamps it, and tells how it looks from now on. Several goroutines may write, each
 // through a folder of its own.
 func (e *Export) write(ctx context.Context, tree *folder.Folder, p *plan, full string, l leaf) (fileStamp, error) {
-	if l.Mode == ModeLink {
+	if l.Mode == objects.ModeLink {
 		return e.writeLink(ctx, tree, p, full, l)
 	}
 	return e.writeFile(ctx, tree, p, full, l)
@@ -680,12 +661,12 @@ func (e *Export) write(ctx context.Context, tree *folder.Folder, p *plan, full s
 // writeLink creates a symlink; its target may lead anywhere, as with git.
 func (e *Export) writeLink(ctx context.Context, tree *folder.Folder, p *plan, full string, l leaf) (fileStamp, error) {
 	m := p.mods[l.prefix]
-	target, err := readObject(m.repo.objs, l.ID, "blob")
+	target, err := objects.Read(m.repo.Objects, l.ID, "blob")
 	if err != nil {
 		return fileStamp{}, err
 	}
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 {
-		return fileStamp{}, &UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
+		return fileStamp{}, &objects.UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
 	}
 	return e.slot.symlink(ctx, tree, string(target), full, e.stamp)
 }
@@ -699,7 +680,7 @@ func (e *Export) writeFile(ctx context.Context, tree *folder.Folder, p *plan, fu
 	}
 	defer content.Close()
 	file := folder.File{Perm: 0o666, Time: e.stamp, Content: p.limited(content)}
-	if l.Mode == ModeExec {
+	if l.Mode == objects.ModeExec {
 		file.Perm = 0o777
 	}
 	if old := e.held.tracked[full]; old != nil && old.Mode == l.Mode {
@@ -712,7 +693,7 @@ func (e *Export) writeFile(ctx context.Context, tree *folder.Folder, p *plan, fu
 // or the Git LFS content that it points to.
 func (m *module) content(l leaf) (io.ReadCloser, error) {
 	if l.treat.LFS {
-		ptr, ok, err := readLFSPointer(m.repo.objs, l.ID)
+		ptr, ok, err := readLFSPointer(m.repo.Objects, l.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -723,13 +704,13 @@ func (m *module) content(l leaf) (io.ReadCloser, error) {
 		}
 	}
 	if l.treat.Ends != attributes.AsIs {
-		blob, err := readObject(m.repo.objs, l.ID, "blob")
+		blob, err := objects.Read(m.repo.Objects, l.ID, "blob")
 		if err != nil {
 			return nil, err
 		}
 		return io.NopCloser(bytes.NewReader(l.treat.Ends.Convert(blob))), nil
 	}
-	kind, _, r, err := m.repo.objs.open(l.ID)
+	kind, _, r, err := m.repo.Objects.Open(l.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -742,8 +723,8 @@ func (m *module) content(l leaf) (io.ReadCloser, error) {
 
 // holds reports whether a file or link in the slot is as the commit has it.
 func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
-	if l.Mode == ModeLink {
-		want, err := readObject(m.repo.objs, l.ID, "blob")
+	if l.Mode == objects.ModeLink {
+		want, err := objects.Read(m.repo.Objects, l.ID, "blob")
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", full, err)
 		}
@@ -919,7 +900,7 @@ func (w *scanner) dir(dir string, p *place) error {
 		return err
 	}
 	for _, t := range p.files {
-		if t.Mode != ModeGitlink {
+		if t.Mode != objects.ModeGitlink {
 			if !t.quiet {
 				w.queue = append(w.queue, t)
 			}
@@ -954,12 +935,12 @@ func (w *scanner) list(dir string, p *place, seen fileStamp) error {
 		}
 		t := w.e.held.tracked[full]
 		switch {
-		case isDir && (w.e.held.places[full] != nil || t != nil && t.Mode == ModeGitlink):
+		case isDir && (w.e.held.places[full] != nil || t != nil && t.Mode == objects.ModeGitlink):
 			if t != nil {
 				t.met = w.e.scans
 			}
 			below = append(below, full)
-		case t != nil && !isDir && t.Mode != ModeGitlink:
+		case t != nil && !isDir && t.Mode != objects.ModeGitlink:
 			t.met = w.e.scans
 			alike = w.judge(t, st, &w.out, alike)
 		case slices.Contains(w.e.Keep, full):

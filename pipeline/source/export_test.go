@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
 // randomTree writes a random state over a few names, so that files, folders,
@@ -220,7 +221,7 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 				}
 				got = onlyWanted(got, want[c])
 			}
-			gittest.SameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, short(c), clean))
+			gittest.SameListing(rt, got, want[c], fmt.Sprintf("hop %d to %s clean %v", i, objects.Short(c), clean))
 			gittest.SameListing(rt, gittest.Listing(rt, outside), precious, "outside the slot")
 			switch rng.IntN(20) {
 			case 0, 1, 2, 3, 4, 5:
@@ -618,7 +619,7 @@ func TestUnsafeTreesRefused(t *testing.T) {
 	} {
 		c := r.CommitTree(t, id, r.Date, first)
 		_, err := e.Switch(t.Context(), c, true)
-		var u *UnsupportedError
+		var u *objects.UnsupportedError
 		if !errors.As(err, &u) || u.Commit != c {
 			t.Errorf("%s: got %v, want an UnsupportedError", note, err)
 		}
@@ -663,7 +664,7 @@ func TestTreeBombsRefused(t *testing.T) {
 	} {
 		c := r.CommitTree(t, id, r.Date, first)
 		_, err := e.Switch(t.Context(), c, true)
-		if u := (*UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != c {
+		if u := (*objects.UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != c {
 			t.Errorf("%s: got %v, want an UnsupportedError", note, err)
 		}
 		if note == "a thousand million files" {
@@ -762,16 +763,16 @@ func TestExportEndsWithItsContext(t *testing.T) {
 	}
 	a := r.Commit(t, "a")
 	e := export(t, open(t, r.Dir))
-	whole := e.main.objs
+	whole := e.main.Objects
 	for _, after := range []int{1, 5, 30, 400} {
 		ctx, cancel := context.WithCancel(t.Context())
-		cut := &cutOff{objects: whole, cancel: cancel, after: after}
-		e.main.objs = cut
+		cut := &cutOff{Reader: whole, cancel: cancel, after: after}
+		e.main.Objects = cut
 		if _, err := e.Switch(ctx, a, true); !errors.Is(err, context.Canceled) || cut.opened > after+writers {
 			t.Errorf("after %d objects: %v, %d more were opened", after, err, cut.opened-after)
 		}
 	}
-	e.main.objs = whole
+	e.main.Objects = whole
 	if stats := hop(t, e, a, false); stats.Written != files {
 		t.Errorf("%+v", stats)
 	}
@@ -791,7 +792,7 @@ func TestClash(t *testing.T) {
 	e := export(t, open(t, r.Dir))
 	e.slot.foldsCase = true
 	_, err := e.Switch(t.Context(), c, true)
-	if u := (*UnsupportedError)(nil); !errors.As(err, &u) {
+	if u := (*objects.UnsupportedError)(nil); !errors.As(err, &u) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -856,7 +857,7 @@ func TestMissingContent(t *testing.T) {
 	}
 	e := export(t, repo)
 	e.Paths = []string{"data"}
-	if _, err := e.Switch(t.Context(), b, true); !isMissing(err) {
+	if _, err := e.Switch(t.Context(), b, true); !objects.IsMissing(err) {
 		t.Errorf("of a path that the build reads: %v", err)
 	}
 }
@@ -869,7 +870,7 @@ func TestBombsInMemory(t *testing.T) {
 		e := export(t, repo)
 		for _, rev := range strings.Fields(os.Getenv(repository + "_COMMITS")) {
 			_, err := e.Switch(t.Context(), rev, true)
-			if u := (*UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != rev {
+			if u := (*objects.UnsupportedError)(nil); !errors.As(err, &u) || u.Commit != rev {
 				t.Errorf("%s: got %v, want an UnsupportedError", rev, err)
 			}
 			repo.ChangedFiles(t.Context(), rev)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
 // keptHistory is a repository of so many commits with a merge every ten, and a store's folder.
@@ -46,8 +47,8 @@ func TestKeptKeys(t *testing.T) {
 	r := keptHistory(t, 2*many)
 	ranged := func() (*Repo, *Range, int) {
 		repo := open(t, r.Dir)
-		trees := countedTrees{objects: repo.read.objs}
-		repo.read.objs = &trees
+		trees := countedTrees{Reader: repo.read.Objects}
+		repo.read.Objects = &trees
 		rng, err := repo.Range(t.Context(), "first", "main", RangeOptions{Paths: []string{"f"}})
 		if err != nil {
 			t.Fatal(err)
@@ -88,12 +89,12 @@ func TestKeptKeys(t *testing.T) {
 }
 
 type countedTrees struct {
-	objects
+	objects.Reader
 	opened int
 }
 
-func (c *countedTrees) open(id string) (string, int64, io.ReadCloser, error) {
-	kind, size, r, err := c.objects.open(id)
+func (c *countedTrees) Open(id string) (string, int64, io.ReadCloser, error) {
+	kind, size, r, err := c.Reader.Open(id)
 	if kind == "tree" {
 		c.opened++
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
 // Questions about the graph of commits are answered from nodes, and ranges from git's commit-graph where that has the good
@@ -28,12 +29,12 @@ const (
 )
 
 // newList trusts nobody where a repository shows another history than its objects do.
-func newList(f features) *commits.List {
-	return commits.NewList(len(f.shallow) == 0 && !f.replace && !f.grafts)
+func newList(f objects.Features) *commits.List {
+	return commits.NewList(len(f.Shallow) == 0 && !f.Replace && !f.Grafts)
 }
 
 // keptDir is the folder of the store of a repository, which need not exist.
-func keptDir(l layout) string { return filepath.Join(l.commonDir, "kbisect") }
+func keptDir(l objects.Layout) string { return filepath.Join(l.CommonDir, "kbisect") }
 
 // node reads a node, of the commit itself where it is not known.
 func (r *reader) node(id string) (*commits.Node, error) {
@@ -166,7 +167,7 @@ func (r *reader) reached(ctx context.Context, from string, commits []string) (ma
 
 // between returns good..bad, parents first.
 func (r *reader) between(ctx context.Context, good, bad string, firstParent bool) ([]*commits.Node, error) {
-	if g := r.list.Graph(filepath.Join(r.commonDir, "objects"), len(good)/2); g != nil {
+	if g := r.list.Graph(filepath.Join(r.CommonDir, "objects"), len(good)/2); g != nil {
 		if nodes, err := g.Between(good, bad, firstParent, newer, r.node); err == nil && len(nodes) > 0 {
 			return nodes, nil
 		}
@@ -232,7 +233,7 @@ func (r *reader) within(ctx context.Context, good, bad string) (all map[string]*
 
 // listed asks git for them; nil where it fails.
 func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
-	cmd := r.command(ctx, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format=%H %T %P", bad, "^"+good)
+	cmd := r.Command(ctx, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format=%H %T %P", bad, "^"+good)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -270,7 +271,7 @@ func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 	if len(bases) > 0 {
 		base = bases[0]
 	}
-	shallow := len(r.feat.shallow) > 0 && base != bad
+	shallow := len(r.Features.Shallow) > 0 && base != bad
 	return &notAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
 }
 

@@ -17,16 +17,16 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/go-git/go-git/v5/plumbing/format/config"
-
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
+	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
 // leaf is one path to be held by a slot.
 type leaf struct {
-	Entry
+	objects.Entry
 	prefix string // of the module it belongs to
 	treat  attributes.Treatment
 }
@@ -35,7 +35,7 @@ type leaf struct {
 // another commit. Making one reads objects and writes nothing.
 type plan struct {
 	e     *Export
-	walk  *walk // over the trees of all modules
+	walk  *trees.Walk // over the trees of all modules
 	paths Paths
 	mods  map[string]*module // of the wanted commit, by prefix
 	puts  map[string]leaf
@@ -52,7 +52,7 @@ func newPlan(ctx context.Context, e *Export) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plan{e: e, walk: newWalk(ctx, e.main.layout, e.known.get()), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
+	return &plan{e: e, walk: trees.NewWalk(ctx, e.main.Layout, e.known.Get()), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
 }
 
 // to completes the plan for one commit of the user's repository.
@@ -62,12 +62,12 @@ func (p *plan) to(commit string) error {
 		err = p.module(m)
 	}
 	if err != nil {
-		var u *UnsupportedError
+		var u *objects.UnsupportedError
 		if errors.As(err, &u) && u.Commit == "" {
 			u.Commit = commit
 			return u
 		}
-		return fmt.Errorf("commit %s: %w", short(commit), err)
+		return fmt.Errorf("commit %s: %w", objects.Short(commit), err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (p *plan) module(m *module) error {
 		before = old.tree
 	}
 	p.mods[m.prefix] = m
-	err := p.walk.diff(m.repo.objs, "", before, m.tree, func(ch TreeChange) error { return p.change(m, ch) })
+	err := p.walk.Diff(m.repo.Objects, "", before, m.tree, func(ch trees.Change) error { return p.change(m, ch) })
 	if err != nil {
 		return err
 	}
@@ -103,10 +103,10 @@ func (p *plan) drop(prefix string) error {
 		return nil
 	}
 	delete(p.mods, prefix)
-	return p.walk.diff(m.repo.objs, "", m.tree, "", func(ch TreeChange) error {
+	return p.walk.Diff(m.repo.Objects, "", m.tree, "", func(ch trees.Change) error {
 		full := path.Join(prefix, ch.Path)
 		p.dels[full] = true
-		if ch.Old.Mode == ModeGitlink {
+		if ch.Old.Mode == objects.ModeGitlink {
 			return p.drop(full)
 		}
 		return nil
@@ -114,7 +114,7 @@ func (p *plan) drop(prefix string) error {
 }
 
 // change plans one path that differs.
-func (p *plan) change(m *module, ch TreeChange) error {
+func (p *plan) change(m *module, ch trees.Change) error {
 	full := path.Join(m.prefix, ch.Path)
 	if ch.New == nil {
 		if _, again := p.puts[full]; !again {
@@ -122,14 +122,14 @@ func (p *plan) change(m *module, ch TreeChange) error {
 		}
 		return p.drop(full)
 	}
-	if ch.New.Mode == ModeGitlink {
+	if ch.New.Mode == objects.ModeGitlink {
 		return p.submodule(m, ch.Path, full, ch.New.ID)
 	}
 	if err := p.drop(full); err != nil {
 		return err
 	}
 	l := leaf{Entry: *ch.New, prefix: m.prefix}
-	if l.Mode != ModeLink {
+	if l.Mode != objects.ModeLink {
 		l.treat = m.attrs.Treat(ch.Path)
 	}
 	return p.put(m, full, l)
@@ -137,10 +137,10 @@ func (p *plan) change(m *module, ch TreeChange) error {
 
 // put plans one file, if its attributes can be followed.
 func (p *plan) put(m *module, full string, l leaf) error {
-	if filter, ok := strings.CutPrefix(l.treat.Refuse, "filter="); ok && !m.repo.smudges(p.walk.ctx, filter) {
+	if filter, ok := strings.CutPrefix(l.treat.Refuse, "filter="); ok && !m.repo.smudges(p.walk.Ctx, filter) {
 		l.treat.Refuse = ""
 	}
-	if err := p.walk.ctx.Err(); err != nil {
+	if err := p.walk.Ctx.Err(); err != nil {
 		return err
 	}
 	if l.treat.Refuse != "" {
@@ -161,20 +161,20 @@ func (p *plan) put(m *module, full string, l leaf) error {
 
 // checkLFS reports a pointer without its content.
 func (p *plan) checkLFS(m *module, full, id string) error {
-	ptr, ok, err := readLFSPointer(m.repo.objs, id)
-	if isMissing(err) && p.optional(full) {
+	ptr, ok, err := readLFSPointer(m.repo.Objects, id)
+	if objects.IsMissing(err) && p.optional(full) {
 		return nil // and is left out
 	}
 	if err != nil || !ok || m.repo.lfsFile(ptr) != "" {
 		return err
 	}
 	return p.unsupported(full, "filter=lfs", "its Git LFS content has not been fetched",
-		"git lfs fetch --all, or git lfs fetch origin "+short(m.commit))
+		"git lfs fetch --all, or git lfs fetch origin "+objects.Short(m.commit))
 }
 
 // readLFSPointer reads a blob if it is small enough to be a pointer.
-func readLFSPointer(o objects, id string) (attributes.LFSPointer, bool, error) {
-	kind, size, r, err := o.open(id)
+func readLFSPointer(o objects.Reader, id string) (attributes.LFSPointer, bool, error) {
+	kind, size, r, err := o.Open(id)
 	if err != nil {
 		return attributes.LFSPointer{}, false, err
 	}
@@ -182,7 +182,7 @@ func readLFSPointer(o objects, id string) (attributes.LFSPointer, bool, error) {
 	if kind != "blob" || size >= attributes.LFSPointerMax {
 		return attributes.LFSPointer{}, false, nil
 	}
-	blob, err := readObject(o, id, "blob")
+	blob, err := objects.Read(o, id, "blob")
 	if err != nil {
 		return attributes.LFSPointer{}, false, err
 	}
@@ -190,9 +190,19 @@ func readLFSPointer(o objects, id string) (attributes.LFSPointer, bool, error) {
 	return ptr, ok, nil
 }
 
+// lfsFile returns the path of the content of a pointer, "" when it is absent or
+// truncated.
+func (h *handle) lfsFile(p attributes.LFSPointer) string {
+	file := filepath.Join(h.CommonDir, "lfs", "objects", p.ID[:2], p.ID[2:4], p.ID)
+	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.Size {
+		return ""
+	}
+	return file
+}
+
 // unsupported reports a path that matters; of others it only warns.
 func (p *plan) unsupported(full, attribute, reason, hint string) error {
-	u := &UnsupportedError{Path: full, Attribute: attribute, Reason: reason, Hint: hint}
+	u := &objects.UnsupportedError{Path: full, Attribute: attribute, Reason: reason, Hint: hint}
 	if p.paths.Cover(full) {
 		return u
 	}
@@ -205,12 +215,14 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 func (p *plan) optional(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
 
 // leavesOut reports that the slot goes without a file, whose content the repository lacks.
-func (p *plan) leavesOut(full string, err error) bool { return isMissing(err) && p.optional(full) }
+func (p *plan) leavesOut(full string, err error) bool {
+	return objects.IsMissing(err) && p.optional(full)
+}
 
 // writers is how many goroutines are to write a number of files. Where objects are read one at a time, it is one.
 func (p *plan) writers(files int) int {
 	for _, m := range p.mods {
-		if !m.repo.objs.parallel() {
+		if !m.repo.Objects.Parallel() {
 			return 1
 		}
 	}
@@ -221,7 +233,7 @@ func (p *plan) writers(files int) int {
 // not at hand and the paths do not need it.
 func (p *plan) submodule(m *module, rel, full, commit string) error {
 	delete(p.dels, full)
-	p.puts[full] = leaf{Entry: Entry{Mode: ModeGitlink, ID: commit}, prefix: m.prefix}
+	p.puts[full] = leaf{Entry: objects.Entry{Mode: objects.ModeGitlink, ID: commit}, prefix: m.prefix}
 	sub, err := p.openSubmodule(m, rel, full, commit)
 	if err != nil {
 		return err
@@ -232,7 +244,7 @@ func (p *plan) submodule(m *module, rel, full, commit string) error {
 	if err := p.drop(full); err != nil {
 		return err
 	}
-	return p.unsupported(full, "submodule", "the pinned commit "+short(commit)+" has not been fetched", "git submodule update --init --recursive")
+	return p.unsupported(full, "submodule", "the pinned commit "+objects.Short(commit)+" has not been fetched", "git submodule update --init --recursive")
 }
 
 // reconvert plans the files that keep their blob but not their attributes.
@@ -241,10 +253,10 @@ func (p *plan) reconvert(old, m *module) error {
 		return nil
 	}
 	for full, t := range p.e.held.tracked {
-		if err := p.walk.ctx.Err(); err != nil {
+		if err := p.walk.Ctx.Err(); err != nil {
 			return err
 		}
-		if t.prefix != m.prefix || t.Mode == ModeLink || t.Mode == ModeGitlink || p.dels[full] {
+		if t.prefix != m.prefix || t.Mode == objects.ModeLink || t.Mode == objects.ModeGitlink || p.dels[full] {
 			continue
 		}
 		if _, planned := p.puts[full]; planned {
@@ -265,15 +277,15 @@ func (p *plan) reconvert(old, m *module) error {
 // takes, from what is wrong with the machine.
 func (p *plan) blame(full string, err error) error {
 	commit := p.mods[""].commit
-	var u *UnsupportedError
+	var u *objects.UnsupportedError
 	switch {
 	case errors.As(err, &u):
 		u.Commit, u.Path = commit, full
 		return u
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EILSEQ):
-		return &UnsupportedError{Commit: commit, Path: full, Attribute: "path", Reason: err.Error()}
+		return &objects.UnsupportedError{Commit: commit, Path: full, Attribute: "path", Reason: err.Error()}
 	}
-	return fmt.Errorf("commit %s: %s: %w", short(commit), full, err)
+	return fmt.Errorf("commit %s: %s: %w", objects.Short(commit), full, err)
 }
 
 // limited reads no more than the disk has room for.
@@ -285,13 +297,13 @@ type limitedReader struct {
 }
 
 func (l *limitedReader) Read(buf []byte) (int, error) {
-	if err := l.p.walk.ctx.Err(); err != nil {
+	if err := l.p.walk.Ctx.Err(); err != nil {
 		return 0, err
 	}
 	n, err := l.Reader.Read(buf)
 	if l.p.room.Add(-int64(n)) < 0 {
-		return 0, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.p.limit),
-			Hint: moreThanOthers + ", and half of the free disk"}
+		return 0, &objects.UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.p.limit),
+			Hint: trees.MoreThanOthers + ", and half of the free disk"}
 	}
 	return n, err
 }
@@ -314,9 +326,7 @@ func clash(paths []string) (string, string) {
 
 // handle is one open repository: the user's, or that of a submodule.
 type handle struct {
-	layout
-	objs     objects
-	feat     features
+	objects.Repo
 	list     *commits.List     // what is known of its commits; nil for a submodule
 	git      *gitdir.Repo      // what git directories of exports take from it; nil until one is written
 	surveyed map[string]survey // by tree id
@@ -331,7 +341,7 @@ func (h *handle) smudges(ctx context.Context, filter string) bool {
 	}
 	yes := false
 	for _, key := range []string{"smudge", "process", "required"} {
-		out, err := h.command(ctx, "config", "--get", "filter."+filter+"."+key).Output()
+		out, err := h.Command(ctx, "config", "--get", "filter."+filter+"."+key).Output()
 		var exit *exec.ExitError
 		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 			yes = true // no git to ask
@@ -360,8 +370,8 @@ type module struct {
 }
 
 // newModule reads the tree of a commit and its attributes.
-func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
-	c, err := readCommit(h.objs, commit)
+func newModule(w *trees.Walk, h *handle, prefix, commit string) (*module, error) {
+	c, _, err := objects.ReadCommit(h.Objects, commit)
 	if err == nil {
 		err = h.list.Check(c.ID, c.Tree, c.Parents)
 	}
@@ -374,7 +384,7 @@ func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 		return nil, err
 	}
 	files := slices.Clone(all.attrs)
-	if text, err := os.ReadFile(filepath.Join(h.commonDir, "info", "attributes")); err == nil {
+	if text, err := os.ReadFile(filepath.Join(h.CommonDir, "info", "attributes")); err == nil {
 		f := attributes.Parse(string(text))
 		f.Info, f.ID = true, string(text)
 		files = append(files, f)
@@ -386,48 +396,48 @@ func newModule(w *walk, h *handle, prefix, commit string) (*module, error) {
 // survey is what must be known of a whole tree before any of it is written.
 type survey struct {
 	attrs []attributes.File // its .gitattributes files, their folders relative to it
-	size
+	trees.Size
 }
 
 // survey reads every tree below one once, however often it occurs: what a
 // subtree holds is remembered by its id.
-func (h *handle) survey(w *walk, dir, tree string) (survey, error) {
+func (h *handle) survey(w *trees.Walk, dir, tree string) (survey, error) {
 	if all, ok := h.surveyed[tree]; ok {
 		return all, nil
 	}
-	entries, err := readTree(h.objs, tree)
+	entries, err := objects.ReadTree(h.Objects, tree)
 	if err != nil {
 		return survey{}, err
 	}
-	all := survey{size: size{entries: len(entries)}}
+	all := survey{Size: trees.Size{Entries: len(entries)}}
 	for _, e := range entries {
-		all.paths += len(e.name) + 1
+		all.Paths += len(e.Name) + 1
 		switch {
-		case e.isTree():
-			if err := errors.Join(checkName(dir, e.name), w.ctx.Err()); err != nil {
+		case e.IsTree():
+			if err := errors.Join(trees.CheckName(dir, e.Name), w.Ctx.Err()); err != nil {
 				return survey{}, err
 			}
-			below, err := h.survey(w, path.Join(dir, e.name), e.ID)
+			below, err := h.survey(w, path.Join(dir, e.Name), e.ID)
 			if err != nil {
 				return survey{}, err
 			}
-			all.entries += below.entries
-			all.paths += below.paths + below.entries*(len(e.name)+1)
-			all.rules += below.rules
-			if err := all.within(w.most); err != nil {
+			all.Entries += below.Entries
+			all.Paths += below.Paths + below.Entries*(len(e.Name)+1)
+			all.Rules += below.Rules
+			if err := all.Within(w.Most); err != nil {
 				return survey{}, err
 			}
 			for _, f := range below.attrs {
-				f.Dir = path.Join(e.name, f.Dir)
+				f.Dir = path.Join(e.Name, f.Dir)
 				all.attrs = append(all.attrs, f)
 			}
-		case e.name == ".gitattributes" && (e.Mode == ModeFile || e.Mode == ModeExec):
-			text, err := readObject(h.objs, e.ID, "blob")
+		case e.Name == ".gitattributes" && (e.Mode == objects.ModeFile || e.Mode == objects.ModeExec):
+			text, err := objects.Read(h.Objects, e.ID, "blob")
 			if err != nil {
-				return survey{}, fmt.Errorf("read %s: %w", path.Join(dir, e.name), err)
+				return survey{}, fmt.Errorf("read %s: %w", path.Join(dir, e.Name), err)
 			}
-			all.rules += 1 + bytes.Count(text, []byte("\n"))
-			if err := all.within(w.most); err != nil {
+			all.Rules += 1 + bytes.Count(text, []byte("\n"))
+			if err := all.Within(w.Most); err != nil {
 				return survey{}, err
 			}
 			f := attributes.Parse(string(text))
@@ -455,20 +465,20 @@ func (m *module) submoduleName(rel string) (string, error) {
 // readGitmodules returns the names of submodules by path.
 func (m *module) readGitmodules() (map[string]string, error) {
 	names := map[string]string{}
-	entries, err := readTree(m.repo.objs, m.tree)
+	entries, err := objects.ReadTree(m.repo.Objects, m.tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if e.name != ".gitmodules" || e.Mode != ModeFile && e.Mode != ModeExec {
+		if e.Name != ".gitmodules" || e.Mode != objects.ModeFile && e.Mode != objects.ModeExec {
 			continue
 		}
-		text, err := readObject(m.repo.objs, e.ID, "blob")
+		text, err := objects.Read(m.repo.Objects, e.ID, "blob")
 		if err != nil {
 			return nil, err
 		}
-		cfg := config.New()
-		if err := config.NewDecoder(bytes.NewReader(text)).Decode(cfg); err != nil {
+		cfg, err := objects.ParseConfig(text)
+		if err != nil {
 			return names, nil // no names; the submodules count as unresolved
 		}
 		for _, s := range cfg.Section("submodule").Subsections {
@@ -491,49 +501,28 @@ func safeSubmoduleName(name string) bool {
 }
 
 // submoduleDirs lists where the repository of the submodule at rel may lie.
-func (m *module) submoduleDirs(rel, name string) []layout {
-	var out []layout
+func (m *module) submoduleDirs(rel, name string) []objects.Layout {
+	var out []objects.Layout
 	try := func(dir string) {
-		if l, ok, err := layoutAt(dir); err == nil && ok {
-			l.workDir = ""
-			if m.repo.workDir != "" {
-				l.workDir = filepath.Join(m.repo.workDir, filepath.FromSlash(rel))
+		if l, ok, err := objects.At(dir); err == nil && ok {
+			l.WorkDir = ""
+			if m.repo.WorkDir != "" {
+				l.WorkDir = filepath.Join(m.repo.WorkDir, filepath.FromSlash(rel))
 			}
 			out = append(out, l)
 		}
 	}
 	if name != "" {
-		try(filepath.Join(m.repo.gitDir, "modules", filepath.FromSlash(name)))
-		if m.repo.commonDir != m.repo.gitDir {
-			try(filepath.Join(m.repo.commonDir, "modules", filepath.FromSlash(name)))
+		try(filepath.Join(m.repo.GitDir, "modules", filepath.FromSlash(name)))
+		if m.repo.CommonDir != m.repo.GitDir {
+			try(filepath.Join(m.repo.CommonDir, "modules", filepath.FromSlash(name)))
 		}
 	}
-	if m.repo.workDir != "" {
-		checkout := filepath.Join(m.repo.workDir, filepath.FromSlash(rel))
+	if m.repo.WorkDir != "" {
+		checkout := filepath.Join(m.repo.WorkDir, filepath.FromSlash(rel))
 		if _, err := os.Lstat(filepath.Join(checkout, ".git")); err == nil {
 			try(checkout)
 		}
 	}
 	return out
-}
-
-// UnsupportedError says that a file of a commit cannot be written as Git
-// would write it.
-type UnsupportedError struct {
-	Commit    string // commit id
-	Path      string // relative to the root of the repository
-	Attribute string // such as "filter=crypt", "ident", "submodule", "path"
-	Reason    string
-	Hint      string
-}
-
-func (e *UnsupportedError) Error() string {
-	msg := fmt.Sprintf("commit %s: %s (%s)", short(e.Commit), e.Reason, e.Attribute)
-	if e.Path != "" {
-		msg = fmt.Sprintf("commit %s: %q: %s (%s)", short(e.Commit), e.Path, e.Reason, e.Attribute)
-	}
-	if e.Hint != "" {
-		msg += "\nhint: " + e.Hint
-	}
-	return msg
 }

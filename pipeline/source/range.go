@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
 // RangeOptions narrows a range.
@@ -66,10 +67,10 @@ func (r *reader) rangeOf(ctx context.Context, good, bad string, paths []string, 
 
 // newRange reads the commits of a range and computes their fingerprints.
 func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node, paths []string, firstParent bool) (*Range, error) {
-	k := newKeys(r.objs, paths)
+	k := newKeys(r.Objects, paths)
 	if r.list.Trusts() {
-		k.Load(keptDir(r.layout))
-		defer k.Keep(keptDir(r.layout))
+		k.Load(keptDir(r.Layout))
+		defer k.Keep(keptDir(r.Layout))
 	}
 	rng := &Range{Commits: make([]RangeCommit, len(list)), paths: paths}
 	var err error
@@ -81,7 +82,7 @@ func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node
 	}
 	cut := 0
 	for i, c := range list {
-		if r.feat.shallow[c.ID] {
+		if r.Features.Shallow[c.ID] {
 			cut++
 		}
 		rng.Commits[i] = RangeCommit{ID: c.ID, Parents: c.Parents, InRange: c.InRange, Neutral: true}
@@ -128,7 +129,7 @@ next:
 			return cmp.Or(err, ctx.Err())
 		}
 		c, parents := &rng.Commits[i], considered(list[i], firstParent)
-		c.Neutral = !r.feat.shallow[c.ID] && (len(parents) > 0 || c.Key == k.Empty(len(c.ID)))
+		c.Neutral = !r.Features.Shallow[c.ID] && (len(parents) > 0 || c.Key == k.Empty(len(c.ID)))
 		inside := c.InRange
 		for _, p := range parents {
 			of, at := "", -1
@@ -178,8 +179,8 @@ func (r *reader) keyOutside(rng *Range, k *inputs.Keys, id string) (string, erro
 }
 
 // newKeys computes fingerprints of trees at clean paths.
-func newKeys(o objects, paths []string) *inputs.Keys {
-	return inputs.New(paths, func(tree string) ([]byte, error) { return readObject(o, tree, "tree") })
+func newKeys(o objects.Reader, paths []string) *inputs.Keys {
+	return inputs.New(paths, func(tree string) ([]byte, error) { return objects.Read(o, tree, "tree") })
 }
 
 // keyOf is the fingerprint of a commit. One that cannot be read is like no other; it is set aside when it is exported.
@@ -189,7 +190,7 @@ func keyOf(k *inputs.Keys, id, tree string) (string, error) {
 		return "unreadable " + tree, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("fingerprint of commit %s: %w", short(id), err)
+		return "", fmt.Errorf("fingerprint of commit %s: %w", objects.Short(id), err)
 	}
 	return key, nil
 }
@@ -224,34 +225,4 @@ func (p Paths) Cover(file string) bool {
 		}
 	}
 	return len(p) == 0
-}
-
-// notAncestorError says that the good end is not an ancestor of the bad one,
-// so that there is no range between them.
-type notAncestorError struct {
-	Good, Bad string // commit ids
-	MergeBase string // the best common ancestor, "" when there is none
-	Shallow   bool   // the history is cut, so the answer may be wrong
-}
-
-func (e *notAncestorError) Error() string {
-	msg := fmt.Sprintf("good commit %s is not an ancestor of bad commit %s", short(e.Good), short(e.Bad))
-	switch {
-	case e.Shallow:
-		return msg + " in this shallow clone\nhint: git fetch --unshallow (or git fetch --deepen=1000), then try again"
-	case e.MergeBase == e.Bad && e.Bad != "":
-		return msg + "; it is a descendant of it\nhint: are the two ends swapped?"
-	case e.MergeBase != "":
-		return fmt.Sprintf("%s\nhint: use their merge base as the good end: --good %s", msg, e.MergeBase)
-	}
-	return msg + "; they have no common history\nhint: choose two commits of one history"
-}
-
-// emptyRangeError says that both ends are the same commit.
-type emptyRangeError struct {
-	Commit string // commit id
-}
-
-func (e *emptyRangeError) Error() string {
-	return fmt.Sprintf("good and bad are the same commit %s\nhint: name an older commit that is still good", short(e.Commit))
 }

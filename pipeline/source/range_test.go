@@ -20,6 +20,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
 // randomDAG makes a history with merges and clocks that are wrong, over a few
@@ -172,7 +173,7 @@ func checkNotAncestor(t *testing.T, r *gittest.Repo, good, bad string, err error
 	t.Helper()
 	var na *notAncestorError
 	if !errors.As(err, &na) {
-		t.Fatalf("%s..%s: got %v, want a notAncestorError", short(good), short(bad), err)
+		t.Fatalf("%s..%s: got %v, want a notAncestorError", objects.Short(good), objects.Short(bad), err)
 	}
 	bases, _ := r.Try("", "merge-base", "--all", good, bad)
 	if !slices.Contains(strings.Fields(bases), na.MergeBase) && na.MergeBase+bases != "" {
@@ -490,7 +491,7 @@ func TestRangeErrors(t *testing.T) {
 
 // cutOff is a back end under which a context ends: with the object opened after so many others.
 type cutOff struct {
-	objects
+	objects.Reader
 	cancel context.CancelFunc
 	after  int
 
@@ -498,13 +499,13 @@ type cutOff struct {
 	opened int
 }
 
-func (c *cutOff) open(id string) (string, int64, io.ReadCloser, error) {
+func (c *cutOff) Open(id string) (string, int64, io.ReadCloser, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opened++; c.opened == c.after {
 		c.cancel()
 	}
-	return c.objects.open(id)
+	return c.Reader.Open(id)
 }
 
 // TestManyParents: a commit that lists so many parents that no line of 64 KiB holds them stops no walk, whoever reads it.
@@ -535,34 +536,35 @@ func TestManyParents(t *testing.T) {
 // walk that comes.
 func TestWalksEndWithTheirContext(t *testing.T) {
 	const commits = 1000
-	r := gittest.New(t)
-	var s strings.Builder
-	for i := range commits {
-		fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 1\nc\nM 100644 inline n\ndata <<E\n%d\nE\n", i+1, 1600000000+i, i)
-	}
-	fmt.Fprintf(&s, "reset refs/heads/other\nfrom :%d\n\n", commits/2)
-	r.Pipe(t, s.String(), "fast-import", "--quiet")
-	first, main := strings.Fields(r.Git(t, "rev-list", "--max-parents=0", "main"))[0], r.Git(t, "rev-parse", "main")
-	other := r.CommitTree(t, r.Git(t, "rev-parse", "other^{tree}"), 1700000000, "other")
-	for _, withGit := range []bool{false, true} {
-		for name, walk := range map[string]func(context.Context, *Repo, objects) error{
-			"range": func(ctx context.Context, repo *Repo, _ objects) error {
+	var r *gittest.Repo
+	for _, format := range slices.Backward(objectFormats()[1:]) { // git reads those that are not SHA-1
+		r = gittest.New(t, format)
+		var s strings.Builder
+		for i := range commits {
+			fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\ndata 1\nc\nM 100644 inline n\ndata <<E\n%d\nE\n", i+1, 1600000000+i, i)
+		}
+		fmt.Fprintf(&s, "reset refs/heads/other\nfrom :%d\n\n", commits/2)
+		r.Pipe(t, s.String(), "fast-import", "--quiet")
+		first, main := strings.Fields(r.Git(t, "rev-list", "--max-parents=0", "main"))[0], r.Git(t, "rev-parse", "main")
+		other := r.CommitTree(t, r.Git(t, "rev-parse", "other^{tree}"), 1700000000, "other")
+		for name, walk := range map[string]func(context.Context, *Repo, objects.Reader) error{
+			"range": func(ctx context.Context, repo *Repo, _ objects.Reader) error {
 				_, err := repo.Range(ctx, first, main, RangeOptions{})
 				return err
 			},
-			"paths": func(ctx context.Context, repo *Repo, _ objects) error {
+			"paths": func(ctx context.Context, repo *Repo, _ objects.Reader) error {
 				_, err := repo.Range(ctx, first, main, RangeOptions{Paths: []string{"n"}})
 				return err
 			},
-			"merge base": func(ctx context.Context, repo *Repo, _ objects) error {
+			"merge base": func(ctx context.Context, repo *Repo, _ objects.Reader) error {
 				_, err := repo.MergeBases(ctx, main, other)
 				return err
 			},
-			"ancestor": func(ctx context.Context, repo *Repo, _ objects) error {
+			"ancestor": func(ctx context.Context, repo *Repo, _ objects.Reader) error {
 				_, err := repo.IsAncestor(ctx, first, main)
 				return err
 			},
-			"back": func(ctx context.Context, repo *Repo, _ objects) error {
+			"back": func(ctx context.Context, repo *Repo, _ objects.Reader) error {
 				_, _, err := Back(ctx, repo, main, commits)
 				return err
 			},
@@ -570,21 +572,14 @@ func TestWalksEndWithTheirContext(t *testing.T) {
 			for _, after := range []int{1, 10, 400} {
 				repo := open(t, r.Dir)
 				repo.read.haveGit = false // which reads long ranges
-				if withGit {
-					repo.read.objs.close()
-					var err error
-					if repo.read.objs, err = openGitCmd(repo.layout, repo.feat); err != nil {
-						t.Fatal(err)
-					}
-				}
 				ctx, cancel := context.WithCancel(t.Context())
-				o := &cutOff{objects: repo.read.objs, cancel: cancel, after: after}
-				repo.read.objs = o
+				o := &cutOff{Reader: repo.read.Objects, cancel: cancel, after: after}
+				repo.read.Objects = o
 				if err := walk(ctx, repo, o); !errors.Is(err, context.Canceled) {
-					t.Errorf("%s, git=%v, after %d: %v", name, withGit, after, err)
+					t.Errorf("%s, %s, after %d: %v", name, format, after, err)
 				}
 				if o.opened > after+3 {
-					t.Errorf("%s, git=%v: %d objects after the %d at which the context ended", name, withGit, o.opened-after, after)
+					t.Errorf("%s, %s: %d objects after the %d at which the context ended", name, format, o.opened-after, after)
 				}
 			}
 		}

@@ -39,23 +39,31 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
 	"github.com/kbisect/kbisect/pipeline/source/internal/made"
+	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
+	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
+)
+
+// ErrNoRepository is what [Open] finds where there is no repository at all.
+var ErrNoRepository = objects.ErrNoRepository
+
+// What is wrong with a commit, and not with the machine.
+type (
+	UnsupportedError = objects.UnsupportedError
+	MissingError     = objects.MissingError
 )
 
 // Repo is an open repository. It is safe for concurrent use.
 type Repo struct {
-	layout
-	feat     features
 	warnings []string
 	autocrlf chan struct{} // closed once converts is known
 	converts bool          // git would change line endings of this repository
 	made     *made.Objects // by Comparison.Compose
-	held     *knownSize    // by its exports
+	held     *trees.Held   // by its exports
 
 	mu   sync.Mutex // guards read
 	read *reader
@@ -63,108 +71,40 @@ type Repo struct {
 
 // reader finds and reads commits for one goroutine at a time.
 type reader struct {
-	layout
-	feat    features
-	objs    objects
+	objects.Repo
 	haveGit bool
 	known   map[string]Commit // that were read as a whole, by id
 	list    *commits.List
 }
 
-// Commit is one commit as its object says.
-type Commit struct {
-	ID      string   // full id in hex
-	Parents []string // ids, none for a root or where it is cut
-	Cut     bool     // the clone is shallow and ends here
-	Tree    string   // id of the root tree
-	Author  string
-	Email   string
-	When    time.Time // the author's date
-	Subject string    // first paragraph of the message on one line
-}
-
 // Open finds the repository that holds dir, looking upward from it, and
 // chooses the back end that can read it.
 func Open(dir string) (*Repo, error) {
-	l, err := locate(dir)
+	l, err := objects.Locate(dir)
 	if err != nil {
 		return nil, err
 	}
-	feat, err := inspect(l)
+	from, warnings, err := objects.Open(l)
 	if err != nil {
 		return nil, err
 	}
-	r := &Repo{layout: l, feat: feat, made: made.New(), held: &knownSize{}}
-	objs, warnings, err := openObjects(l, feat)
-	if err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", l.commonDir, err)
-	}
-	r.warnings = warnings
+	r := &Repo{warnings: warnings, made: made.New(), held: &trees.Held{}}
+	from.Objects = made.Overlay{Reader: from.Objects, Made: r.made}
 	_, lookErr := exec.LookPath("git")
-	r.read = &reader{layout: l, feat: feat, objs: overlay{objs, r.made}, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(feat)}
-	if len(feat.shallow) > 0 {
-		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(feat.shallow)))
+	r.read = &reader{Repo: from, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(from.Features)}
+	if len(from.Features.Shallow) > 0 {
+		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(from.Features.Shallow)))
 	}
-	if feat.grafts {
+	if from.Features.Grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
 	}
 	r.autocrlf = make(chan struct{})
 	go func() { // a process takes as long as choosing the first commit
 		defer close(r.autocrlf)
-		out, err := l.command(context.Background(), "config", "--get", "core.autocrlf").Output()
+		out, err := l.Command(context.Background(), "config", "--get", "core.autocrlf").Output()
 		r.converts = err == nil && strings.TrimSpace(string(out)) == "true"
 	}()
 	return r, nil
-}
-
-// openObjects chooses by probing: go-git unless the repository's features or
-// a failed first read ask for git.
-func openObjects(l layout, feat features) (objects, []string, error) {
-	var warnings []string
-	reason := feat.needGit
-	if reason == "" {
-		g, err := openGoGit(l)
-		if err == nil {
-			if err = probe(g); err == nil {
-				return g, nil, nil
-			}
-			g.close()
-		}
-		reason = fmt.Sprintf("go-git cannot read it (%v)", err)
-	}
-	if _, err := exec.LookPath("git"); err != nil {
-		if feat.replace && !feat.partial {
-			// It can be read, but replacements are ignored.
-			if g, err := openGoGit(l); err == nil && probe(g) == nil {
-				return g, []string{"replace refs are ignored because the git program was not found\nhint: install git"}, nil
-			}
-		}
-		return nil, nil, hint.Add(fmt.Errorf("the git program is needed to read it because %s, and none was found", reason), "install git and put it on PATH")
-	}
-	if _, err := runGit(context.Background(), l, nil, "rev-parse", "--git-dir"); err != nil {
-		return nil, nil, err
-	}
-	g, err := openGitCmd(l, feat)
-	if err != nil {
-		return nil, nil, err
-	}
-	warnings = append(warnings, "read through the git program because "+reason)
-	return g, warnings, nil
-}
-
-// probe reads the commit at HEAD, its tree and its references. An unborn HEAD
-// is not an error.
-func probe(g *gogit) error {
-	id, err := g.ref("HEAD")
-	if err != nil || id == "" {
-		return err
-	}
-	c, err := readCommit(g, id)
-	if err != nil {
-		return err
-	}
-	_, err = readTree(g, c.Tree)
-	return err
 }
 
 // Close releases the handles. Exports stay open.
@@ -172,11 +112,11 @@ func (r *Repo) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	<-r.autocrlf
-	return r.read.objs.close()
+	return r.read.Objects.Close()
 }
 
 // Backend names what reads the objects: "go-git" or "git".
-func (r *Repo) Backend() string { return r.read.objs.name() }
+func (r *Repo) Backend() string { return r.read.Objects.Name() }
 
 // Warnings says what is unusual about the repository.
 func (r *Repo) Warnings() []string {
@@ -188,31 +128,31 @@ func (r *Repo) Warnings() []string {
 }
 
 // WorkDir is the root of the user's work tree, "" in a bare repository.
-func (r *Repo) WorkDir() string { return r.workDir }
+func (r *Repo) WorkDir() string { return r.read.WorkDir }
 
 // CommonDir is the absolute path of the folder with the objects and refs;
 // linked worktrees share it.
-func (r *Repo) CommonDir() string { return r.commonDir }
+func (r *Repo) CommonDir() string { return r.read.CommonDir }
 
 // GitDir is the absolute path of the folder with this work tree's HEAD.
-func (r *Repo) GitDir() string { return r.gitDir }
+func (r *Repo) GitDir() string { return r.read.GitDir }
 
 // Refs lists the branches and tags, those of remotes too, by their short names.
 func (r *Repo) Refs() ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.read.objs.refs()
+	return r.read.Objects.Refs()
 }
 
 // Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
 // configuration of filters are. Branches and remotes do not count.
 func Digest(ctx context.Context, r *Repo) (string, error) {
-	dir, err := newHandle(r.layout, r.feat, nil, nil).readGit(ctx)
+	dir, err := newHandle(r.read.Repo, nil).readGit(ctx)
 	if err != nil {
-		return "", fmt.Errorf("read the settings of %s: %w", r.commonDir, err)
+		return "", fmt.Errorf("read the settings of %s: %w", r.read.CommonDir, err)
 	}
 	sum, counts := sha256.New(), true
-	config, _ := os.ReadFile(filepath.Join(r.commonDir, "config")) // it was read when the repository was opened
+	config, _ := os.ReadFile(filepath.Join(r.read.CommonDir, "config")) // it was read when the repository was opened
 	for line := range bytes.Lines(config) {
 		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("[")) {
 			counts = !bytes.HasPrefix(line, []byte("[branch ")) && !bytes.HasPrefix(line, []byte("[remote "))
@@ -311,7 +251,7 @@ func Vouch(ctx context.Context, r *Repo, rng *Range, id string) error {
 			return nil
 		}
 	}
-	k := newKeys(r.read.objs, rng.paths)
+	k := newKeys(r.read.Objects, rng.paths)
 	for _, i := range append([]int{at}, rng.Commits[at].InRange...) {
 		c, err := r.read.readCommit(rng.Commits[i].ID)
 		if err != nil {
@@ -319,7 +259,7 @@ func Vouch(ctx context.Context, r *Repo, rng *Range, id string) error {
 		}
 		if key, err := keyOf(k, c.ID, c.Tree); err != nil || rng.Commits[i].Key != "" && rng.Commits[i].Key != key {
 			r.read.list.Refuse()
-			return cmp.Or(err, k.Drop(keptDir(r.layout)))
+			return cmp.Or(err, k.Drop(keptDir(r.read.Layout)))
 		}
 	}
 	for ; at != from; at = children[at] {
@@ -343,12 +283,12 @@ func (r *Repo) Key(id string, paths []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := newKeys(r.read.objs, clean).Of(c.Tree)
+	key, err := newKeys(r.read.Objects, clean).Of(c.Tree)
 	if errors.Is(err, inputs.ErrMalformed) {
-		err = unreadable("%v", err)
+		err = objects.Unreadable("%v", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("fingerprint of commit %s: %w", short(id), err)
+		return "", fmt.Errorf("fingerprint of commit %s: %w", objects.Short(id), err)
 	}
 	return key, nil
 }
@@ -372,38 +312,38 @@ func (r *Repo) File(id, name string) (data []byte, found bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	at := Entry{Mode: modeTree, ID: c.Tree}
+	at := Entry{Mode: objects.ModeTree, ID: c.Tree}
 	for _, part := range strings.Split(path.Clean(name), "/") {
-		if !at.isTree() {
+		if !at.IsTree() {
 			return nil, false, nil
 		}
-		entries, err := readTree(r.read.objs, at.ID)
+		entries, err := objects.ReadTree(r.read.Objects, at.ID)
 		if err != nil {
-			return nil, false, fmt.Errorf("read %s of commit %s: %w", name, short(id), err)
+			return nil, false, fmt.Errorf("read %s of commit %s: %w", name, objects.Short(id), err)
 		}
-		i := slices.IndexFunc(entries, func(e Entry) bool { return e.name == part })
+		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == part })
 		if i < 0 {
 			return nil, false, nil
 		}
 		at = entries[i]
 	}
-	if at.isTree() || at.Mode == ModeGitlink {
+	if at.IsTree() || at.Mode == ModeGitlink {
 		return nil, false, nil
 	}
-	data, err = readObject(r.read.objs, at.ID, "blob")
+	data, err = objects.Read(r.read.Objects, at.ID, "blob")
 	if err != nil {
-		return nil, false, fmt.Errorf("read %s of commit %s: %w", name, short(id), err)
+		return nil, false, fmt.Errorf("read %s of commit %s: %w", name, objects.Short(id), err)
 	}
 	return data, true, nil
 }
 
 // resolve returns the id of the commit that a revision names.
 func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
-	id, err := r.objs.resolve(ctx, rev)
-	if err == nil && id == "" && r.haveGit && r.objs.name() != "git" {
-		id, err = gitRevParse(ctx, r.layout, rev)
+	id, err := r.Objects.Resolve(ctx, rev)
+	if err == nil && id == "" && r.haveGit && r.Objects.Name() != "git" {
+		id, err = r.RevParse(ctx, rev)
 	}
-	if isMissing(err) && len(r.feat.shallow) > 0 { // beyond the border
+	if objects.IsMissing(err) && len(r.Features.Shallow) > 0 { // beyond the border
 		return "", r.notFound(rev, "")
 	}
 	if err != nil {
@@ -415,7 +355,7 @@ func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
 	if id == "" {
 		return "", r.notFound(rev, "")
 	}
-	commit, err := peel(r.objs, id)
+	commit, err := objects.Peel(r.Objects, id)
 	if err != nil {
 		return "", r.notFound(rev, err.Error())
 	}
@@ -424,10 +364,10 @@ func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
 
 // notFound explains why a revision or id leads to no commit.
 func (r *reader) notFound(rev, reason string) error {
-	e := &notFoundError{Rev: rev, Reason: reason, Shallow: len(r.feat.shallow) > 0}
-	if names, err := r.objs.refs(); err == nil && !isFullID(rev) {
+	e := &notFoundError{Rev: rev, Reason: reason, Shallow: len(r.Features.Shallow) > 0}
+	if names, err := r.Objects.Refs(); err == nil && !objects.IsID(rev) {
 		if base, steps := splitRev(rev); reason == "" && steps != "" {
-			if id, err := r.objs.resolve(context.Background(), base); err == nil && id != "" { // the name is right
+			if id, err := r.Objects.Resolve(context.Background(), base); err == nil && id != "" { // the name is right
 				names = nil
 				e.Lacks = base
 			}
@@ -459,58 +399,21 @@ func (r *reader) readCommit(id string) (Commit, error) {
 		return Commit{}, err
 	}
 	c := describe(n, data)
-	c.Cut = r.feat.shallow[id]
+	c.Cut = r.Features.Shallow[id]
 	return c, nil
 }
 
 // object reads the object of a commit and what walks need of it.
 func (r *reader) object(id string) ([]byte, *commits.Node, error) {
-	data, err := readObject(r.objs, id, "commit")
-	if isMissing(err) {
+	n, data, err := objects.ReadCommit(r.Objects, id)
+	if objects.IsMissing(err) {
 		return nil, nil, r.notFound(id, err.Error())
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	n, err := parseNode(id, data)
 	if err == nil {
 		err = r.list.Check(id, n.Tree, n.Parents)
 	}
-	if err == nil && r.feat.shallow[id] {
+	if err == nil && r.Features.Shallow[id] {
 		n.Parents = nil
 	}
 	return data, n, err
-}
-
-// notFoundError says that a revision is not a commit of the repository.
-type notFoundError struct {
-	Rev     string
-	Near    []string // branches and tags with similar names
-	Shallow bool     // the commit may lie beyond the border of a shallow clone
-	Reason  string   // more about it, or ""
-	Lacks   string   // the name that exists without the ancestor asked for, or ""
-	Empty   bool     // there are no commits yet
-}
-
-func (e *notFoundError) Error() string {
-	if e.Empty {
-		return "this repository has no commits yet\nhint: a search needs at least two"
-	}
-	msg := fmt.Sprintf("unknown revision %q", e.Rev)
-	if e.Reason != "" {
-		msg = fmt.Sprintf("revision %q: %s", e.Rev, e.Reason)
-	}
-	if e.Lacks != "" && !e.Shallow {
-		return fmt.Sprintf("%s: %s has no such ancestor\nhint: git log --oneline %[2]s lists its ancestors", msg, e.Lacks)
-	}
-	if len(e.Near) > 0 {
-		msg += "\nhint: did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	if e.Reason == "" && len(e.Near) == 0 && !e.Shallow {
-		msg += "\nhint: git log --oneline lists commits; git tag and git branch list names"
-	}
-	if e.Shallow {
-		msg += "\nhint: this clone is shallow; git fetch --unshallow (or git fetch --deepen=1000) brings older commits"
-	}
-	return msg
 }

@@ -1,4 +1,7 @@
-// Package made keeps git objects that exist in memory alone: nothing is written into the user's repository.
+// Package made composes commits that exist in memory alone: nothing is written into the user's repository.
+//
+// [Compose] makes one of a tree and its [Edit]s. [Objects] keeps what was made, and an [Overlay] lets whoever reads the
+// repository read that, too. The package must not know what the edits mean, or who asks for them.
 package made
 
 import (
@@ -92,7 +95,7 @@ func (m *Objects) Unpack(c Commit) error {
 	var ids []string
 	for _, o := range c.Objects {
 		data := string(o.Data)
-		if ID(o.Kind, data, len(c.ID)) != o.ID {
+		if nameOf(o.Kind, data, len(c.ID)) != o.ID {
 			return fmt.Errorf("the content of object %s is not what its id says", o.ID)
 		}
 		m.Add(o.ID, Object{o.Kind, int64(len(data)), func() string { return data }})
@@ -102,8 +105,8 @@ func (m *Objects) Unpack(c Commit) error {
 	return nil
 }
 
-// ID is the name under which Git would store an object, of so many hex digits.
-func ID(kind, data string, digits int) string {
+// nameOf is the id under which Git would store an object, of so many hex digits.
+func nameOf(kind, data string, digits int) string {
 	text := fmt.Appendf(nil, "%s %d\x00%s", kind, len(data), data)
 	if digits == 2*sha256.Size {
 		sum := sha256.Sum256(text)

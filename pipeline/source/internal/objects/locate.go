@@ -1,4 +1,4 @@
-package source
+package objects
 
 import (
 	"bufio"
@@ -13,58 +13,57 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/config"
 
 	"github.com/kbisect/kbisect/bisect/hint"
-	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/owner"
 )
 
-// layout is where the parts of one repository lie; all paths are absolute.
-type layout struct {
-	gitDir    string // HEAD and what belongs to one work tree
-	commonDir string // objects and refs; equal to gitDir but for linked worktrees
-	workDir   string // "" when bare
+// Layout is where the parts of one repository lie; all paths are absolute.
+type Layout struct {
+	GitDir    string // HEAD and what belongs to one work tree
+	CommonDir string // objects and refs; equal to gitDir but for linked worktrees
+	WorkDir   string // "" when bare
 }
 
-// features are the properties of a repository that decide who can read it.
-type features struct {
+// Features are the properties of a repository that decide who can read it.
+type Features struct {
 	needGit string // why the git binary is needed, "" when it is not
 	partial bool   // objects may have to be fetched on demand
-	shallow map[string]bool
-	replace bool // refs/replace exists
-	grafts  bool
+	Shallow map[string]bool
+	Replace bool // refs/replace exists
+	Grafts  bool
 
-	extensions [][2]string // of the repository's format: name and value
+	Extensions [][2]string // of the repository's format: name and value
 }
 
 // ErrNoRepository is what [Open] finds where there is no repository at all.
 var ErrNoRepository = errors.New("no git repository")
 
-// locate finds the repository that holds dir, looking upward as git does.
-func locate(dir string) (layout, error) {
+// Locate finds the repository that holds dir, looking upward as git does.
+func Locate(dir string) (Layout, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return layout{}, fmt.Errorf("open repository %s: %w", dir, err)
+		return Layout{}, fmt.Errorf("open repository %s: %w", dir, err)
 	}
 	if real, err := filepath.EvalSymlinks(abs); err == nil {
 		abs = real
 	} else {
-		return layout{}, hint.Add(fmt.Errorf("open repository %s: %w", dir, err), "name an existing folder with -C")
+		return Layout{}, hint.Add(fmt.Errorf("open repository %s: %w", dir, err), "name an existing folder with -C")
 	}
 	for at := abs; ; at = filepath.Dir(at) {
-		l, ok, err := layoutAt(at)
+		l, ok, err := At(at)
 		if ok && err == nil {
-			err = owner.Check(at, at, filepath.Join(at, ".git"), l.gitDir)
+			err = owner.Check(at, at, filepath.Join(at, ".git"), l.GitDir)
 		}
 		if err != nil || ok {
 			return l, err
 		}
 		if at == filepath.Dir(at) {
-			return layout{}, hint.Add(fmt.Errorf("%w at %s or above it", ErrNoRepository, abs), "run this inside a repository, or name one with -C DIR")
+			return Layout{}, hint.Add(fmt.Errorf("%w at %s or above it", ErrNoRepository, abs), "run this inside a repository, or name one with -C DIR")
 		}
 	}
 }
 
-// layoutAt reports whether dir is a work tree or a bare repository.
-func layoutAt(dir string) (layout, bool, error) {
+// At reports whether dir is a work tree or a bare repository.
+func At(dir string) (Layout, bool, error) {
 	dot := filepath.Join(dir, ".git")
 	fi, err := os.Stat(dot)
 	switch {
@@ -74,7 +73,7 @@ func layoutAt(dir string) (layout, bool, error) {
 	case err == nil && fi.Mode().IsRegular():
 		gitDir, err := readGitFile(dot)
 		if err != nil {
-			return layout{}, false, err
+			return Layout{}, false, err
 		}
 		l, err := withCommon(gitDir, dir)
 		return l, true, err
@@ -82,7 +81,7 @@ func layoutAt(dir string) (layout, bool, error) {
 		l, err := withCommon(dir, "")
 		return l, true, err
 	}
-	return layout{}, false, nil
+	return Layout{}, false, nil
 }
 
 // looksLikeGitDir applies git's own test. A linked worktree's folder has
@@ -122,57 +121,63 @@ func readGitFile(file string) (string, error) {
 }
 
 // withCommon completes a layout by the folder that linked worktrees share.
-func withCommon(gitDir, workDir string) (layout, error) {
-	l := layout{gitDir: filepath.Clean(gitDir), workDir: workDir}
-	l.commonDir = l.gitDir
+func withCommon(gitDir, workDir string) (Layout, error) {
+	l := Layout{GitDir: filepath.Clean(gitDir), WorkDir: workDir}
+	l.CommonDir = l.GitDir
 	data, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, nil
 	}
 	if err != nil {
-		return layout{}, fmt.Errorf("open repository: %w", err)
+		return Layout{}, fmt.Errorf("open repository: %w", err)
 	}
 	common := strings.TrimRight(string(data), "\r\n")
 	if !filepath.IsAbs(common) {
 		common = filepath.Join(gitDir, common)
 	}
-	l.commonDir = filepath.Clean(common)
+	l.CommonDir = filepath.Clean(common)
 	return l, nil
 }
 
 // inspect reads the configuration as data: go-git would refuse to open some
 // repositories whose objects it can read well.
-func inspect(l layout) (features, error) {
-	f := features{shallow: map[string]bool{}}
-	data, err := os.ReadFile(filepath.Join(l.commonDir, "config"))
+func inspect(l Layout) (Features, error) {
+	f := Features{Shallow: map[string]bool{}}
+	data, err := os.ReadFile(filepath.Join(l.CommonDir, "config"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return f, fmt.Errorf("open repository: %w", err)
 	}
-	cfg := config.New()
-	if err := config.NewDecoder(bytes.NewReader(data)).Decode(cfg); err != nil {
+	cfg, err := ParseConfig(data)
+	if err != nil {
 		f.needGit = fmt.Sprintf("its configuration cannot be read here (%v)", err)
 	}
 	inspectExtensions(cfg, &f)
 	inspectRemotes(cfg, &f)
-	if err := readShallow(filepath.Join(l.commonDir, "shallow"), f.shallow); err != nil {
+	if err := readShallow(filepath.Join(l.CommonDir, "shallow"), f.Shallow); err != nil {
 		return f, err
 	}
-	f.replace = hasReplace(l.commonDir)
-	if fi, err := os.Stat(filepath.Join(l.commonDir, "info", "grafts")); err == nil && fi.Size() > 0 {
-		f.grafts = true
+	f.Replace = hasReplace(l.CommonDir)
+	if fi, err := os.Stat(filepath.Join(l.CommonDir, "info", "grafts")); err == nil && fi.Size() > 0 {
+		f.Grafts = true
 	}
-	if f.needGit == "" && (f.replace || f.grafts) {
+	if f.needGit == "" && (f.Replace || f.Grafts) {
 		f.needGit = "it has replace refs or grafts"
 	}
 	return f, nil
 }
 
+// ParseConfig reads a file in the format of git's configuration, as far as it goes.
+func ParseConfig(data []byte) (*config.Config, error) {
+	cfg := config.New()
+	return cfg, config.NewDecoder(bytes.NewReader(data)).Decode(cfg)
+}
+
 // inspectExtensions looks for what go-git cannot read. An unknown extension is
 // left to git: it may change what objects or refs mean.
-func inspectExtensions(cfg *config.Config, f *features) {
+func inspectExtensions(cfg *config.Config, f *Features) {
 	for _, o := range cfg.Section("extensions").Options {
 		value := strings.ToLower(o.Value)
-		f.extensions = append(f.extensions, [2]string{o.Key, o.Value})
+		f.Extensions = append(f.Extensions, [2]string{o.Key, o.Value})
 		switch strings.ToLower(o.Key) {
 		case "objectformat":
 			if value != "sha1" {
@@ -191,18 +196,8 @@ func inspectExtensions(cfg *config.Config, f *features) {
 	}
 }
 
-// Origin is the address of the remote of that name, "" where there is none or it cannot be read.
-func Origin(r *Repo) string {
-	data, err := os.ReadFile(filepath.Join(r.commonDir, "config"))
-	cfg := config.New()
-	if err != nil || config.NewDecoder(bytes.NewReader(data)).Decode(cfg) != nil {
-		return ""
-	}
-	return cfg.Section("remote").Subsection("origin").Option("url")
-}
-
 // inspectRemotes finds partial clones; they need not have the extension.
-func inspectRemotes(cfg *config.Config, f *features) {
+func inspectRemotes(cfg *config.Config, f *Features) {
 	for _, s := range cfg.Section("remote").Subsections {
 		for _, o := range s.Options {
 			on := strings.EqualFold(o.Value, "true") || o.Value == "1" || o.Value == "" || strings.EqualFold(o.Value, "yes")
@@ -223,7 +218,7 @@ func readShallow(file string, into map[string]bool) error {
 		return fmt.Errorf("open repository: %w", err)
 	}
 	for s := bufio.NewScanner(bytes.NewReader(data)); s.Scan(); {
-		if id := strings.TrimSpace(s.Text()); isFullID(id) {
+		if id := strings.TrimSpace(s.Text()); IsID(id) {
 			into[id] = true
 		}
 	}
@@ -237,26 +232,4 @@ func hasReplace(commonDir string) bool {
 	}
 	packed, err := os.ReadFile(filepath.Join(commonDir, "packed-refs"))
 	return err == nil && bytes.Contains(packed, []byte(" refs/replace/"))
-}
-
-// SameFile reports whether two names are of one file or folder that exists.
-func SameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
-}
-
-// SameFolder compares two folders, which need not exist.
-func SameFolder(a, b string) bool {
-	return filepath.Clean(a) == filepath.Clean(b) || SameFile(a, b)
-}
-
-// lfsFile returns the path of the content of a pointer, "" when it is absent or
-// truncated.
-func (l layout) lfsFile(p attributes.LFSPointer) string {
-	file := filepath.Join(l.commonDir, "lfs", "objects", p.ID[:2], p.ID[2:4], p.ID)
-	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.Size {
-		return ""
-	}
-	return file
 }

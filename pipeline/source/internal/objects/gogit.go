@@ -1,7 +1,6 @@
-package source
+package objects
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -20,7 +18,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
-	"github.com/xrash/smetrics"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
@@ -29,15 +26,126 @@ import (
 // references and what is too large for memory by the go-git library. Its storages are opened directly: go-git's own Open
 // refuses configurations that do not matter for reading.
 type gogit struct {
-	layout
+	Layout
 	refStore *filesystem.Storage
 	dirs     []string // own objects first, then alternates
 	packs    *packs.Store
 	users    *atomic.Int32 // of the packs
 }
 
-func openGoGit(l layout) (*gogit, error) {
-	dirs, err := objectDirs(filepath.Join(l.commonDir, "objects"))
+// Another implements Reader: the same one, which is closed with its last user.
+func (g *gogit) Another() (Reader, error) {
+	g.users.Add(1)
+	return g, nil
+}
+
+// Open implements Reader.
+func (g *gogit) Open(id string) (string, int64, io.ReadCloser, error) {
+	o, err := g.packs.Open(id)
+	if errors.Is(err, packs.ErrTooLarge) {
+		o, err = g.large(plumbing.NewHash(id))
+	}
+	switch {
+	case errors.Is(err, packs.ErrNotFound):
+		return "", 0, nil, &MissingError{id}
+	case errors.Is(err, packs.ErrDamaged):
+		return "", 0, nil, Unreadable("object %s cannot be read: %v", id, err)
+	case err != nil:
+		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
+	}
+	return o.Kind, o.Size, checkContent(id, o.Kind, o.Size, o.Content, o.Whole), nil
+}
+
+// large opens an object that is packed as the difference to another and may not fit into memory.
+func (g *gogit) large(id plumbing.Hash) (packs.Object, error) {
+	for _, dir := range g.dirs {
+		store := filesystem.NewObjectStorageWithOptions(dotgit.New(osfs.New(filepath.Dir(dir), osfs.WithBoundOS())), cache.NewObjectLRU(cache.MiByte),
+			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: packs.Most})
+		obj, err := store.EncodedObject(plumbing.AnyObject, id)
+		if err == nil {
+			var r io.ReadCloser
+			if r, err = obj.Reader(); err == nil {
+				return packs.Object{Kind: obj.Type().String(), Size: obj.Size(), Content: storedReader{r, store}}, nil
+			}
+		}
+		store.Close()
+		if errno := syscall.Errno(0); errors.As(err, &errno) {
+			return packs.Object{}, err
+		}
+		if !errors.Is(err, plumbing.ErrObjectNotFound) {
+			return packs.Object{}, fmt.Errorf("%w: %w", packs.ErrDamaged, err)
+		}
+	}
+	return packs.Object{}, packs.ErrNotFound
+}
+
+// Resolve knows full ids and the names of references, in git's order: the name itself, tags, branches, remotes. Anything
+// else gives "": git is asked then.
+func (g *gogit) Resolve(_ context.Context, rev string) (string, error) {
+	switch {
+	case IsID(rev):
+		return rev, nil
+	case rev == "@":
+		rev = "HEAD"
+	case rev == "" || strings.ContainsAny(rev, "@^~:?*[\\ ") || strings.Contains(rev, ".."):
+		return "", nil
+	}
+	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
+		// In the top folder only names such as HEAD and FETCH_HEAD are references.
+		if format == "%s" && !strings.HasPrefix(rev, "refs/") && rev != strings.ToUpper(rev) {
+			continue
+		}
+		if id, err := g.ref(fmt.Sprintf(format, rev)); err == nil && id != "" && strings.Trim(id, "0") != "" {
+			return id, nil
+		}
+	}
+	return "", nil
+}
+
+// ref returns the id a full reference name leads to, or "".
+func (g *gogit) ref(name string) (string, error) {
+	ref, err := storer.ResolveReference(g.refStore, plumbing.ReferenceName(name))
+	if errors.Is(err, plumbing.ErrReferenceNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read reference %s: %w", name, err)
+	}
+	return ref.Hash().String(), nil
+}
+
+// Refs are the short names of branches, tags and remote branches, as people type them.
+func (g *gogit) Refs() ([]string, error) {
+	iter, err := g.refStore.IterReferences()
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	var names []string
+	err = iter.ForEach(func(r *plumbing.Reference) error {
+		if n := r.Name(); n.IsBranch() || n.IsTag() || n.IsRemote() {
+			names = append(names, n.Short())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	return names, nil
+}
+
+func (g *gogit) Name() string { return "go-git" }
+
+func (g *gogit) Parallel() bool { return true }
+
+func (g *gogit) Close() error {
+	if g.users.Add(-1) > 0 {
+		return nil
+	}
+	return errors.Join(g.packs.Close(), g.refStore.Close())
+}
+
+func openGoGit(l Layout) (*gogit, error) {
+	dirs, err := objectDirs(filepath.Join(l.CommonDir, "objects"))
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +153,8 @@ func openGoGit(l layout) (*gogit, error) {
 	if err != nil {
 		return nil, err
 	}
-	fsys := dotgit.NewRepositoryFilesystem(osfs.New(l.gitDir, osfs.WithBoundOS()), osfs.New(l.commonDir, osfs.WithBoundOS()))
-	g := &gogit{layout: l, refStore: filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), dirs: dirs, packs: store, users: &atomic.Int32{}}
-	g.users.Add(1)
-	return g, nil
-}
-
-// another implements objects: the same one, which is closed with its last user.
-func (g *gogit) another() (objects, error) {
+	fsys := dotgit.NewRepositoryFilesystem(osfs.New(l.GitDir, osfs.WithBoundOS()), osfs.New(l.CommonDir, osfs.WithBoundOS()))
+	g := &gogit{Layout: l, refStore: filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), dirs: dirs, packs: store, users: &atomic.Int32{}}
 	g.users.Add(1)
 	return g, nil
 }
@@ -88,46 +190,6 @@ func objectDirs(dir string) ([]string, error) {
 	return dirs, nil
 }
 
-// open implements objects.
-func (g *gogit) open(id string) (string, int64, io.ReadCloser, error) {
-	o, err := g.packs.Open(id)
-	if errors.Is(err, packs.ErrTooLarge) {
-		o, err = g.large(plumbing.NewHash(id))
-	}
-	switch {
-	case errors.Is(err, packs.ErrNotFound):
-		return "", 0, nil, &MissingError{id}
-	case errors.Is(err, packs.ErrDamaged):
-		return "", 0, nil, unreadable("object %s cannot be read: %v", id, err)
-	case err != nil:
-		return "", 0, nil, fmt.Errorf("read object %s: %w", id, err)
-	}
-	return o.Kind, o.Size, checkContent(id, o.Kind, o.Size, o.Content, o.Whole), nil
-}
-
-// large opens an object that is packed as the difference to another and may not fit into memory.
-func (g *gogit) large(id plumbing.Hash) (packs.Object, error) {
-	for _, dir := range g.dirs {
-		store := filesystem.NewObjectStorageWithOptions(dotgit.New(osfs.New(filepath.Dir(dir), osfs.WithBoundOS())), cache.NewObjectLRU(cache.MiByte),
-			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: packs.Most})
-		obj, err := store.EncodedObject(plumbing.AnyObject, id)
-		if err == nil {
-			var r io.ReadCloser
-			if r, err = obj.Reader(); err == nil {
-				return packs.Object{Kind: obj.Type().String(), Size: obj.Size(), Content: storedReader{r, store}}, nil
-			}
-		}
-		store.Close()
-		if errno := syscall.Errno(0); errors.As(err, &errno) {
-			return packs.Object{}, err
-		}
-		if !errors.Is(err, plumbing.ErrObjectNotFound) {
-			return packs.Object{}, fmt.Errorf("%w: %w", packs.ErrDamaged, err)
-		}
-	}
-	return packs.Object{}, packs.ErrNotFound
-}
-
 // storedReader closes the storage that it reads from.
 type storedReader struct {
 	io.ReadCloser
@@ -136,106 +198,3 @@ type storedReader struct {
 
 // Close implements io.Closer.
 func (r storedReader) Close() error { return errors.Join(r.ReadCloser.Close(), r.store.Close()) }
-
-// resolve knows full ids and the names of references, in git's order: the name itself, tags, branches, remotes. Anything
-// else gives "": git is asked then.
-func (g *gogit) resolve(_ context.Context, rev string) (string, error) {
-	switch {
-	case isFullID(rev):
-		return rev, nil
-	case rev == "@":
-		rev = "HEAD"
-	case rev == "" || strings.ContainsAny(rev, "@^~:?*[\\ ") || strings.Contains(rev, ".."):
-		return "", nil
-	}
-	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
-		// In the top folder only names such as HEAD and FETCH_HEAD are references.
-		if format == "%s" && !strings.HasPrefix(rev, "refs/") && rev != strings.ToUpper(rev) {
-			continue
-		}
-		if id, err := g.ref(fmt.Sprintf(format, rev)); err == nil && id != "" && strings.Trim(id, "0") != "" {
-			return id, nil
-		}
-	}
-	return "", nil
-}
-
-// ref returns the id a full reference name leads to, or "".
-func (g *gogit) ref(name string) (string, error) {
-	ref, err := storer.ResolveReference(g.refStore, plumbing.ReferenceName(name))
-	if errors.Is(err, plumbing.ErrReferenceNotFound) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read reference %s: %w", name, err)
-	}
-	return ref.Hash().String(), nil
-}
-
-// refs are the short names of branches, tags and remote branches, as people type them.
-func (g *gogit) refs() ([]string, error) {
-	iter, err := g.refStore.IterReferences()
-	if err != nil {
-		return nil, fmt.Errorf("list references: %w", err)
-	}
-	var names []string
-	err = iter.ForEach(func(r *plumbing.Reference) error {
-		if n := r.Name(); n.IsBranch() || n.IsTag() || n.IsRemote() {
-			names = append(names, n.Short())
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list references: %w", err)
-	}
-	return names, nil
-}
-
-func (g *gogit) name() string { return "go-git" }
-
-func (g *gogit) parallel() bool { return true }
-
-func (g *gogit) close() error {
-	if g.users.Add(-1) > 0 {
-		return nil
-	}
-	return errors.Join(g.packs.Close(), g.refStore.Close())
-}
-
-// splitRev cuts "v1^2~3" into "v1" and "^2~3".
-func splitRev(rev string) (base, steps string) {
-	if at := strings.IndexAny(rev, "^~"); at >= 0 {
-		return rev[:at], rev[at:]
-	}
-	return rev, ""
-}
-
-// nearNames picks up to three names that a mistyped one may have meant.
-func nearNames(rev string, names []string) []string {
-	base, _ := splitRev(rev)
-	if base == "" || len(base) > 200 {
-		return nil
-	}
-	type scored struct {
-		name string
-		dist int
-	}
-	var near []scored
-	seen := map[string]bool{}
-	for _, name := range names {
-		d := smetrics.WagnerFischer(strings.ToLower(base), strings.ToLower(name), 1, 1, 1)
-		if len(base) >= 3 && strings.Contains(strings.ToLower(name), strings.ToLower(base)) {
-			d = min(d, 1)
-		}
-		if d <= max(1, len(base)/3) && !seen[name] {
-			seen[name] = true
-			near = append(near, scored{name, d})
-		}
-	}
-	slices.SortFunc(near, func(a, b scored) int { return cmp.Or(a.dist-b.dist, strings.Compare(a.name, b.name)) })
-	var out []string
-	for _, s := range near[:min(3, len(near))] {
-		out = append(out, s.name)
-	}
-	return out
-}

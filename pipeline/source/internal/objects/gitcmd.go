@@ -1,4 +1,4 @@
-package source
+package objects
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 // gitcmd is the back end on the git binary: one "git cat-file --batch" kept
 // running, which knows every kind of repository that git knows.
 type gitcmd struct {
-	layout
+	Layout
 	partial bool
 	replace bool // objects may be replaced by others
 	cmd     *exec.Cmd
@@ -27,18 +27,18 @@ type gitcmd struct {
 	body    *batchBody // the answer being read, nil when none is
 }
 
-// command prepares a git process that sees this repository and nothing of
+// Command prepares a git process that sees this repository and nothing of
 // the caller's GIT_ variables. When the context ends it is told to, so that it
 // removes what it has half fetched, and what it has started is not waited for.
-func (l layout) command(ctx context.Context, args ...string) *exec.Cmd {
-	args = append([]string{"--git-dir=" + l.gitDir, "-c", "core.quotePath=false", "-c", "core.disambiguate=committish", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
+func (l Layout) Command(ctx context.Context, args ...string) *exec.Cmd {
+	args = append([]string{"--git-dir=" + l.GitDir, "-c", "core.quotePath=false", "-c", "core.disambiguate=committish", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 500*time.Millisecond
 	cmd.Env = scrubbedEnv()
 	// Remotes may be given by a path relative to here.
-	cmd.Dir = l.gitDir
-	if l.workDir != "" {
-		cmd.Dir = l.workDir
+	cmd.Dir = l.GitDir
+	if l.WorkDir != "" {
+		cmd.Dir = l.WorkDir
 	}
 	return cmd
 }
@@ -62,14 +62,14 @@ func scrubbedEnv() []string {
 	return env
 }
 
-func openGitCmd(l layout, feat features) (*gitcmd, error) {
-	g := &gitcmd{layout: l, partial: feat.partial, replace: feat.replace}
+func openGitCmd(l Layout, feat Features) (*gitcmd, error) {
+	g := &gitcmd{Layout: l, partial: feat.partial, replace: feat.Replace}
 	return g, g.start()
 }
 
 // start starts the batch process.
 func (g *gitcmd) start() error {
-	cmd := g.command(context.Background(), "cat-file", "--batch")
+	cmd := g.Command(context.Background(), "cat-file", "--batch")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start git cat-file: %w", err)
@@ -85,15 +85,15 @@ func (g *gitcmd) start() error {
 	return nil
 }
 
-// open asks for one object. A process that has died (a signal meant for the
+// Open asks for one object. A process that has died (a signal meant for the
 // whole terminal, say) is started again once.
-func (g *gitcmd) open(id string) (string, int64, io.ReadCloser, error) {
+func (g *gitcmd) Open(id string) (string, int64, io.ReadCloser, error) {
 	if g.body != nil {
 		g.body.Close()
 	}
 	if g.cmd != nil {
 		kind, size, r, err := g.ask(id)
-		if err == nil || isMissing(err) {
+		if err == nil || IsMissing(err) {
 			return kind, size, r, err
 		}
 		g.stop()
@@ -106,7 +106,7 @@ func (g *gitcmd) open(id string) (string, int64, io.ReadCloser, error) {
 
 // ask sends one id to the running process and reads the head of its answer.
 func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
-	if !isFullID(id) {
+	if !IsID(id) {
 		return "", 0, nil, &MissingError{id}
 	}
 	if _, err := io.WriteString(g.in, id+"\n"); err != nil {
@@ -169,14 +169,9 @@ func (b *batchBody) Close() error {
 	return err
 }
 
-// run returns the output of one short git command.
-func (g *gitcmd) run(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	return runGit(ctx, g.layout, stdin, args...)
-}
-
-// runGit returns the output of one git command that sees only this repository.
-func runGit(ctx context.Context, l layout, stdin io.Reader, args ...string) (string, error) {
-	cmd := l.command(ctx, args...)
+// Run returns the output of one short git command.
+func (l Layout) Run(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	cmd := l.Command(ctx, args...)
 	cmd.Stdin = stdin
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -190,16 +185,16 @@ func runGit(ctx context.Context, l layout, stdin io.Reader, args ...string) (str
 	return string(out), nil
 }
 
-func (g *gitcmd) resolve(ctx context.Context, rev string) (string, error) {
-	return gitRevParse(ctx, g.layout, rev)
+func (g *gitcmd) Resolve(ctx context.Context, rev string) (string, error) {
+	return g.RevParse(ctx, rev)
 }
 
-// gitRevParse asks git; "" means that git knows no such revision.
-func gitRevParse(ctx context.Context, l layout, rev string) (string, error) {
+// RevParse asks git; "" means that git knows no such revision.
+func (l Layout) RevParse(ctx context.Context, rev string) (string, error) {
 	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\n\x00") {
 		return "", nil
 	}
-	out, err := runGit(ctx, l, nil, "rev-parse", "--verify", "--quiet", rev)
+	out, err := l.Run(ctx, nil, "rev-parse", "--verify", "--quiet", rev)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return "", nil
@@ -207,23 +202,23 @@ func gitRevParse(ctx context.Context, l layout, rev string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if id := strings.TrimSpace(out); isFullID(id) {
+	if id := strings.TrimSpace(out); IsID(id) {
 		return id, nil
 	}
 	return "", nil
 }
 
-func (g *gitcmd) refs() ([]string, error) {
-	out, err := g.run(context.Background(), nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+func (g *gitcmd) Refs() ([]string, error) {
+	out, err := g.Run(context.Background(), nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
 	return strings.Fields(out), err
 }
 
-func (g *gitcmd) name() string { return "git" }
+func (g *gitcmd) Name() string { return "git" }
 
-func (g *gitcmd) parallel() bool { return false }
+func (g *gitcmd) Parallel() bool { return false }
 
-func (g *gitcmd) another() (objects, error) {
-	o := &gitcmd{layout: g.layout, partial: g.partial, replace: g.replace}
+func (g *gitcmd) Another() (Reader, error) {
+	o := &gitcmd{Layout: g.Layout, partial: g.partial, replace: g.replace}
 	return o, o.start()
 }
 
@@ -238,15 +233,15 @@ func (g *gitcmd) stop() {
 	g.cmd, g.body = nil, nil
 }
 
-func (g *gitcmd) close() error {
+func (g *gitcmd) Close() error {
 	g.stop()
 	return nil
 }
 
-// prefetch fetches the objects of one commit that a partial clone lacks in one
+// Prefetch fetches the objects of one commit that a partial clone lacks in one
 // request; otherwise git fetches them one by one as they are read. It uses the
 // options of git's own fetch on demand.
-func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
+func (g *gitcmd) Prefetch(ctx context.Context, commit string) error {
 	if !g.partial {
 		return nil
 	}
@@ -256,12 +251,12 @@ func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 		if err != nil || len(ids) == 0 {
 			return ctx.Err() // what is still missing is fetched when read
 		}
-		_, err = g.run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"),
+		_, err = g.Run(ctx, strings.NewReader(strings.Join(ids, "\n")+"\n"),
 			"-c", "fetch.negotiationAlgorithm=noop", "fetch", g.promisor(ctx), "--quiet", "--no-tags",
 			"--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none", "--stdin")
 		if err != nil {
 			return fmt.Errorf("commit %s: fetch %d missing objects: %w\nhint: check the connection to the remote, or git fetch --refetch --no-filter",
-				short(commit), len(ids), err)
+				Short(commit), len(ids), err)
 		}
 	}
 	return nil
@@ -270,13 +265,13 @@ func (g *gitcmd) prefetch(ctx context.Context, commit string) error {
 // missing lists the objects of a commit that are not here. Without the history
 // before it: only its own tree is read.
 func (g *gitcmd) missing(ctx context.Context, commit string) ([]string, error) {
-	out, err := g.run(ctx, nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
+	out, err := g.Run(ctx, nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
 	for line := range strings.SplitSeq(out, "\n") {
-		if id, ok := strings.CutPrefix(line, "?"); ok && isFullID(id) {
+		if id, ok := strings.CutPrefix(line, "?"); ok && IsID(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -285,41 +280,13 @@ func (g *gitcmd) missing(ctx context.Context, commit string) ([]string, error) {
 
 // promisor is the remote that has the missing objects.
 func (g *gitcmd) promisor(ctx context.Context) string {
-	if name, err := g.run(ctx, nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
+	if name, err := g.Run(ctx, nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
 		return strings.TrimSpace(name)
 	}
-	out, err := g.run(ctx, nil, "config", "--name-only", "--get-regexp", `^remote\..*\.promisor$`)
+	out, err := g.Run(ctx, nil, "config", "--name-only", "--get-regexp", `^remote\..*\.promisor$`)
 	key, _, _ := strings.Cut(out, "\n")
 	if err != nil || key == "" {
 		return "origin"
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(key, "remote."), ".promisor")
-}
-
-// Mirror makes dir a bare copy of a repository, with these commits whether references lead to them or not, or brings the
-// copy that is there up to date.
-func Mirror(ctx context.Context, r *Repo, dir string, commits ...string) error {
-	return copyInto(ctx, r, dir, []string{"--prune", "--update-shallow"}, []string{"+refs/*:refs/*"}, commits)
-}
-
-// Extract makes dir a bare repository of these commits alone, in one pack, without what came before them.
-func Extract(ctx context.Context, r *Repo, dir string, commits ...string) error {
-	return copyInto(ctx, r, dir, []string{"--depth=1", "--no-tags", "--keep"}, nil, commits)
-}
-
-func copyInto(ctx context.Context, r *Repo, dir string, options, refs, commits []string) error {
-	to := layout{gitDir: dir, commonDir: dir}
-	format, err := runGit(ctx, r.layout, nil, "rev-parse", "--show-object-format")
-	if err = errors.Join(err, os.MkdirAll(dir, 0o700)); err == nil {
-		_, err = runGit(ctx, to, nil, "init", "--quiet", "--bare", "--template=", "--object-format="+strings.TrimSpace(format))
-	}
-	args := append([]string{"fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules"}, options...)
-	args = append(append(args, r.commonDir), refs...)
-	for _, id := range commits {
-		args = append(args, "+"+id+":refs/kbisect/"+id)
-	}
-	if err == nil {
-		_, err = runGit(ctx, to, nil, args...)
-	}
-	return err
 }
