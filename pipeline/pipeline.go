@@ -8,8 +8,8 @@
 //
 // Pipeline adds what these steps do not know of: builds ahead of time, warm and cold caches, the state of the
 // devices, known-good programs that show whose fault a failure is, launches shared by equal builds, and further
-// tries of what the machine spoiled. [Slots] and [Memory] wrap any Sampler: the one runs several trials at a time,
-// the other remembers them.
+// tries of what the machine spoiled. [Memory] wraps any Sampler and remembers its trials; package slots runs several
+// at a time.
 //
 // The candidate's fault is data in the [bisect.Outcome]; only the machine's fault is an error. Nothing here may know
 // how the search chooses what to try.

@@ -22,6 +22,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/slots"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
@@ -52,7 +53,7 @@ func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Sessi
 		j.Pipes = append(j.Pipes, &pipeline.Pipeline{})
 	}
 	j.Pipe = j.Pipes[0]
-	j.Slots = &pipeline.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error {
+	j.Slots = &slots.Slots{Alone: j.Alone, Keep: func(r bisect.Request, o bisect.Outcome) error {
 		_, err := j.Ledger.Keep(r, o)
 		return err
 	}}
@@ -345,7 +346,7 @@ func TestAlone(t *testing.T) {
 		{early, 0, false, false}, {proof, 0, true, true}, {proof, 2, false, false},
 		{bisect.Request{Purpose: bisect.Searching, Timing: true}, 2, true, true}, {bisect.Request{Purpose: bisect.EndGood, Nth: 3}, 2, true, true},
 	} {
-		j := &session.Session{Policy: &policy.Policy{}, Devices: &session.Devices{Held: gpu.Held{Watches: make([]*gpu.Watch, x.devices)}}, Launches: ends, Slots: &pipeline.Slots{}}
+		j := &session.Session{Policy: &policy.Policy{}, Devices: &session.Devices{Held: gpu.Held{Watches: make([]*gpu.Watch, x.devices)}}, Launches: ends, Slots: &slots.Slots{}}
 		if got := j.Alone(x.r); got != x.wantAll || (len(foresight{session: j}.guess(x.r, 0.5)) == 0) != x.noGuess {
 			t.Errorf("%+v on %d devices: alone %v, %d guesses", x.r, x.devices, got, len(foresight{session: j}.guess(x.r, 0.5)))
 		}

@@ -42,6 +42,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/remote"
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
+	"github.com/kbisect/kbisect/pipeline/slots"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -66,7 +67,7 @@ type Session struct {
 	Pipe      *pipeline.Pipeline   // the first of Pipes
 	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time; ClosePipes closes them
 	Cluster   *remote.Cluster      // makes the trials instead of Pipes; nil on this machine
-	Slots     *pipeline.Slots
+	Slots     *slots.Slots
 	Memory    *pipeline.Memory // what to launch with
 	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
 	Launches  []report.Launch  // those asked for, in this order; once the pipelines are closed, also those made in vain

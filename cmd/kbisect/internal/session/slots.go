@@ -17,6 +17,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/remote"
+	"github.com/kbisect/kbisect/pipeline/slots"
 )
 
 // slotCount is how many trials run at a time: as many as --jobs allows, each on a device of its own or, without
@@ -84,41 +85,41 @@ func (s *Session) ClosePipes() (first error) {
 }
 
 // newSlots runs the trials of a session; past is the time of its earlier attempts.
-func newSlots(s *Session, past time.Duration) *pipeline.Slots {
+func newSlots(s *Session, past time.Duration) *slots.Slots {
 	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the
 	// order of the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
-	slots := &pipeline.Slots{Alone: s.Alone, Wait: s.Watch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
+	out := &slots.Slots{Alone: s.Alone, Wait: s.Watch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
-	slots.Careful = len(s.Pipes) > 1 && s.Policy.Jobs == 0 && s.Policy.Spread == ""
+	out.Careful = len(s.Pipes) > 1 && s.Policy.Jobs == 0 && s.Policy.Spread == ""
 	t := &teaching{pipes: s.Pipes, upTo: make([]int, len(s.Pipes))}
 	if len(s.Pipes) > 1 {
-		slots.Made, slots.Begin = t.made, t.begin
+		out.Made, out.Begin = t.made, t.begin
 	}
 	if s.Policy.Budget > 0 {
-		slots.Until = began.Add(s.Policy.Budget)
+		out.Until = began.Add(s.Policy.Budget)
 	}
 	since := func() time.Duration { return time.Since(began) }
 	for _, p := range s.Pipes {
-		slots.Each = append(slots.Each, clocked(p, since))
+		out.Each = append(out.Each, clocked(p, since))
 	}
 	if s.Cluster != nil {
-		s.Cluster.Until(slots.Until)
-		slots.Each, slots.Until = nil, time.Time{}
+		s.Cluster.Until(out.Until)
+		out.Each, out.Until = nil, time.Time{}
 		since := func() time.Duration { return time.Since(began) - s.Cluster.Waited() }
 		for i := range s.Policy.Executor.Width() {
-			slots.Each = append(slots.Each, clocked(follower(s, s.Cluster.Slot(i)), since))
+			out.Each = append(out.Each, clocked(follower(s, s.Cluster.Slot(i)), since))
 		}
 	}
 	if s.sampler != nil {
-		slots.Each = []bisect.Sampler{s.sampler(s)}
+		out.Each = []bisect.Sampler{s.sampler(s)}
 	}
-	if len(slots.Each) > 1 {
-		slots.OnEnd = s.Display.Idle
+	if len(out.Each) > 1 {
+		out.OnEnd = s.Display.Idle
 	}
-	return slots
+	return out
 }
 
 // teaching tells each slot what launches of the good end have shown in the others, before it begins its next trial:

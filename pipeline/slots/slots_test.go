@@ -1,4 +1,4 @@
-package pipeline
+package slots
 
 import (
 	"context"
