@@ -86,8 +86,7 @@ func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	return s
 }
 
-// visible limits processes to the watched devices by the variables of CUDA, so that they run on what is read and
-// locked. The numbers of devices follow the PCI bus, as those of nvidia-smi do.
+// visible limits processes to the watched devices, so that they run on what is read and locked.
 func visible(env []string, devices []*gpu.Watch) []string {
 	if len(devices) == 0 {
 		return env
@@ -116,8 +115,7 @@ func sandbox(of *proc.Sandbox, devices []*gpu.Watch) *proc.Sandbox {
 	return &box
 }
 
-// minor is the number in the name of a GPU's node, /dev/nvidia0 for example, or a pattern for all of them if the driver
-// does not say. It need not be the number by which nvidia-smi calls the device.
+// minor is the number in the name of a GPU's node, such as /dev/nvidia0, or a pattern for all if the driver does not say.
 func minor(uuid string) string {
 	files, _ := filepath.Glob("/proc/driver/nvidia/gpus/*/information")
 	for _, file := range files {

@@ -238,11 +238,11 @@ func (h *hello) compile(ctx context.Context) (bool, error) {
 // for the caller to judge.
 func (h *hello) run(ctx context.Context, argv []string, limit time.Duration) (proc.Result, error) {
 	res, err := proc.Run(ctx, proc.Spec{Argv: argv, Dir: h.dir, Env: h.env, Limit: limit, Cookie: h.cookie})
-	if err == nil && res.Canceled {
-		return res, context.Cause(ctx)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		err = &bisect.InfraError{What: "running a known-good program in " + h.dir, Err: err}
+	case res.Canceled:
+		err = context.Cause(ctx)
 	}
 	return res, err
 }

@@ -54,9 +54,8 @@ func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Ins
 	if err != nil || o.Class != "" {
 		return o, err
 	}
-	return o, look(&Inspection{
-		w: w, request: r, recipe: p.Config.Recipe, reference: p.reference, devices: p.Config.Devices, report: p.Config.report(r),
-	})
+	in := Inspection{w: w, request: r, recipe: p.Config.Recipe, reference: p.reference, devices: p.Config.Devices, report: p.Config.report(r)}
+	return o, look(&in)
 }
 
 // Python reports whether the candidate's program is Python.

@@ -67,12 +67,10 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	if err == nil {
 		root, err = workspace.Open(ctx, c.Dir, c.Session)
 	}
-	if err == nil {
-		root.Sandbox = sandbox(c.Sandbox, c.Devices)
-	}
 	if err != nil {
 		return nil, &bisect.InfraError{What: "making the working folder " + c.Dir, Err: fmt.Errorf("%w\nhint: set XDG_CACHE_HOME to a folder that can be written", err)}
 	}
+	root.Sandbox = sandbox(c.Sandbox, c.Devices)
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},

@@ -20,9 +20,8 @@ type workspaces struct {
 	open   map[string]*workspace.Workspace
 }
 
-// openMemory makes a root in memory, if candidates may lie there and fit. Where a launch has a limit on its memory
-// they may not, since the files could count against it. Processes in memory may read the other root. A failure only
-// means that the disk is used.
+// openMemory makes a root in memory, if candidates may lie there and fit, else the disk is used. Where a launch has a
+// limit on its memory they may not, since the files could count against it. Processes may read the other root.
 func (ws *workspaces) openMemory(ctx context.Context) {
 	c := ws.config
 	if c.Memory.Dir == "" || len(c.Recipe.Plan.Build) > 0 || len(c.Devices) > 0 || c.Limits.RunMemory > 0 {

@@ -273,7 +273,7 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 	}
 }
 
-// next waits for the end of a trial, frees its slot and reports what happened there.
+// next waits for the end of a trial and frees its slot.
 func (s *Slots) next() *running {
 	x := <-s.ended
 	x.outcome.Beside = x.beside
@@ -287,8 +287,7 @@ func (s *Slots) next() *running {
 	return x
 }
 
-// keep takes in a trial that ended before it was asked for. One that the machine spoiled is made again when it is asked
-// for, and not before. Time that was spent on a stopped one is lost.
+// keep takes in a trial that ended before it was asked for. One that the machine spoiled is made again when it is.
 func (s *Slots) keep(x *running) error {
 	if x.err == nil {
 		return s.Keep(x.Request, x.outcome)
