@@ -22,10 +22,10 @@ type subject struct {
 	repoErr   error
 	config    *config.Config // with defaults; never nil
 	configErr error
-	named     bool // by --config; then a missing file is an error
+	named     bool // the file was named by --config, so that it is an error if it does not exist
 
-	// probe asks the driver, once, and before the checks that use a device: their load would show in its clocks and its
-	// list of processes. It may hang with the driver.
+	// probe asks the driver, once, and before the checks that use a device: their load would show in its clocks and in
+	// its list of processes. A driver that hangs makes it hang as well.
 	probe func() gpu.Report
 }
 
@@ -75,7 +75,7 @@ func (s *subject) waitForDriver(ctx context.Context) {
 	}
 }
 
-// kind names the kind of project in brackets, or is "" if the configuration cannot be read.
+// kind names the kind of project in brackets; it is "" if the configuration cannot be read.
 func (s *subject) kind() string {
 	if isInvalid(s.configErr) {
 		return ""
@@ -84,35 +84,33 @@ func (s *subject) kind() string {
 }
 
 // checks lists what there is to check, in the order of the table. A check is needed if the configured project
-// cannot be searched without it. The limits are for slow machines: a cold import of torch takes ten
+// cannot be searched without it. The limits are for slow machines: importing torch for the first time takes ten
 // seconds on a fast one.
 func (s *subject) checks() []check {
 	const quick = 20 * time.Second
 	cfg := s.config
 	is := func(kinds ...string) bool { return slices.Contains(kinds, cfg.Kind) }
-	list := []check{
+	return []check{
 		{"system", false, quick, system},
-		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read", "--version")},
+		{"git", false, quick, toolCheck("git", "git", "install git; without it only plain repositories can be read")},
 		{"repository", true, quick, s.repository},
 		{"kbisect.toml", cfg.Path != "" || isInvalid(s.configErr), quick, s.configuration},
 		{"commands", len(cfg.Build.Command)+len(cfg.Run.Command) > 0, quick, func(context.Context) Finding { return commands(cfg) }},
 		{"C compiler", is(kernels.KindCMake), 60 * time.Second, cCompiler},
-		{"make", is(kernels.KindMake), quick, toolCheck("make", "GNU Make", "install make", "--version")},
-		{"cmake", is(kernels.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake", "--version")},
-		{"ninja", false, quick, toolCheck("ninja", "", "", "--version")},
+		{"make", is(kernels.KindMake), quick, toolCheck("make", "GNU Make", "install make")},
+		{"cmake", is(kernels.KindCMake), quick, toolCheck("cmake", "cmake", "install cmake")},
+		{"ninja", false, quick, toolCheck("ninja", "", "")},
 		{"nvcc", is(kernels.KindNvcc) || cudaTask(cfg), 150 * time.Second, func(ctx context.Context) Finding { return nvcc(ctx, s.probe()) }},
-		{"python3", is(kernels.KindTorch, kernels.KindKernelbot), quick, toolCheck("python3", "Python", "install python3", "--version")},
+		{"python3", is(kernels.KindTorch, kernels.KindKernelbot), quick, toolCheck("python3", "Python", "install python3")},
+		{"torch", is(kernels.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
+		{"profilers", false, quick, profilers},
+		{"devices", namesDevices(cfg.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.GPUs) }},
+		{"cgroup", false, quick, cgroup},
+		{"sandbox", cfg.Run.Sandbox, quick, sandbox},
+		{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},
+		{"build cache", true, quick, buildCache},
+		{"workspaces", false, quick, workspaces},
+		{"store", s.repoErr == nil, quick, s.store},
+		{"hooks", false, quick, s.hooks},
 	}
-	return append(list,
-		check{"torch", is(kernels.KindTorch), 70 * time.Second, func(ctx context.Context) Finding { return torch(ctx, s.probe()) }},
-		check{"profilers", false, quick, profilers},
-		check{"devices", namesDevices(cfg.GPUs), 40 * time.Second, func(context.Context) Finding { return devicesHere(s.probe(), cfg.GPUs) }},
-		check{"cgroup", false, quick, cgroup},
-		check{"sandbox", cfg.Run.Sandbox, quick, sandbox},
-		check{"instructions", slices.ContainsFunc(cfg.Metrics, func(m config.Metric) bool { return m.From == metrics.Instructions }), quick, instructions},
-		check{"build cache", true, quick, buildCache},
-		check{"workspaces", false, quick, workspaces},
-		check{"store", s.repoErr == nil, quick, s.store},
-		check{"hooks", false, quick, s.hooks},
-	)
 }

@@ -15,12 +15,13 @@ import (
 )
 
 // namesDevices reports whether the configuration asks for certain devices, so that a machine without them is not
-// ready.
+// ready. "auto" takes what there is, also nothing.
 func namesDevices(gpus []string) bool {
 	return !slices.Equal(gpus, []string{"auto"}) && !slices.Equal(gpus, []string{"none"})
 }
 
-// devicesHere describes the devices of this machine and tries to open those in gpus, the value of [device] gpus.
+// devicesHere describes the devices of this machine and tries to open those in gpus, the value of [device] gpus. No
+// device at all is a problem only if the configuration names some. A device that is not fit for timing is a problem too.
 func devicesHere(rep gpu.Report, gpus []string) Finding {
 	if !rep.Available || len(rep.Devices) == 0 {
 		why := cmp.Or(rep.Why, "the driver reports no device")
@@ -40,6 +41,7 @@ func devicesHere(rep gpu.Report, gpus []string) Finding {
 	}
 	if namesDevices(gpus) {
 		for _, g := range gpus {
+			// Nothing has to be closed: a watch holds nothing until it follows events.
 			if _, err := gpu.Open(g); err != nil {
 				text, _ := hint.Split(err)
 				lines = append(lines, wording.Headline(text))
@@ -53,7 +55,8 @@ func devicesHere(rep gpu.Report, gpus []string) Finding {
 	return passed("%s", strings.Join(lines, "\n"))
 }
 
-// deviceLine describes one device and, where it is not fit for timing, says what to do.
+// deviceLine describes one device, in several lines, and says what to do if it is not fit for timing. The UUID is there
+// to be copied into [device] gpus: numbers of devices may change with the next start of the machine.
 func deviceLine(d gpu.Device) (line, advice string) {
 	if d.UUID == "" {
 		why := "unknown"
@@ -69,6 +72,7 @@ func deviceLine(d gpu.Device) (line, advice string) {
 	if d.MIG {
 		line += ", MIG is on: name a slice by its UUID in [device] gpus"
 	}
+	// After some errors the driver asks for a reset or a reboot, which matters more than who uses the device.
 	if d.RecoveryAction != "" && d.RecoveryAction != "none" {
 		return line + "\n   the driver asks to " + d.RecoveryAction, "do so before timing anything"
 	}

@@ -19,8 +19,7 @@ import (
 // state is the result of a check.
 type state string
 
-// The states. Only StateProblem says that something should be repaired; whether stateMissing matters depends on the
-// project.
+// The states. StateProblem always asks for a repair; whether stateMissing matters depends on the project.
 const (
 	StateOK      state = "ok"
 	stateMissing state = "missing" // not there, which matters only if it is needed
@@ -53,8 +52,8 @@ func problemOf(err error) Finding {
 // check is one line of the table. Checks run at the same time and must not depend on each other.
 type check struct {
 	name   string
-	needed bool // a search of the configured project cannot do without
-	limit  time.Duration
+	needed bool          // the configured project cannot be searched unless it is StateOK
+	limit  time.Duration // before it counts as hanging
 	run    func(ctx context.Context) Finding
 }
 
@@ -72,10 +71,10 @@ func Run(ctx context.Context, out io.Writer, version, dir, configFile string) (o
 		width = max(width, len(c.name))
 	}
 	var stopping []string
-	for i, f := range examine(ctx, checks) {
-		f := f()
+	for i, finding := range examine(ctx, checks) {
+		f := finding()
 		if f.State == stateMissing && !checks[i].needed {
-			f.Hint = "" // there is no need to install it
+			f.Hint = "" // the hint says how to install what this project does not use
 		}
 		f.print(out, checks[i].name, width)
 		if checks[i].needed && f.State != StateOK {
@@ -90,8 +89,8 @@ func Run(ctx context.Context, out io.Writer, version, dir, configFile string) (o
 	return true
 }
 
-// Findings runs only the named checks, for the project in dir, and returns their findings by name. Unknown names
-// are left out.
+// Findings runs only the named checks, one after the other, for the project in dir, and returns their findings by name.
+// Unknown names are left out. It is for commands that need to know whether some tool works here.
 func Findings(ctx context.Context, dir string, names []string) map[string]Finding {
 	s := open(dir, "")
 	defer s.close()
@@ -129,7 +128,6 @@ func (c check) bounded(ctx context.Context) Finding {
 	defer cancel()
 	answer := make(chan Finding, 1)
 	go func() { answer <- c.run(ctx) }()
-	late := broken(fmt.Sprintf("no answer within %v", c.limit), "")
 	select {
 	case f := <-answer:
 		return f
@@ -139,7 +137,7 @@ func (c check) bounded(ctx context.Context) Finding {
 	case f := <-answer:
 		return f
 	case <-time.After(15 * time.Second):
-		return late
+		return broken(fmt.Sprintf("no answer within %v", c.limit), "")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// jobLimit is how long the job of [Executor] may wait and run altogether.
+// jobLimit is how long the job of [Executor] may wait in the queue and run, together.
 const jobLimit = 2 * time.Minute
 
 // Executor checks the executor of kbisect.toml or, if there is none, a Slurm that is installed here: whether the
@@ -25,12 +25,14 @@ const jobLimit = 2 * time.Minute
 func Executor(ctx context.Context, out io.Writer, version, dir, configFile string) (ok bool) {
 	s := open(dir, configFile)
 	defer s.close()
+	// Without [executor], a user whose machine has Slurm wants to know whether it would work.
 	settings := s.config.Executor
 	if _, err := exec.LookPath("sbatch"); err == nil && !settings.Away() {
 		settings.Kind = executor.Slurm
 	}
+	// Each line appears when its step is over, since the next one may have to wait for the scheduler.
 	say := func(name string, f Finding) bool {
-		f.print(out, name, len("shared folder"))
+		f.print(out, name, len("shared folder")) // the longest name
 		return f.State == StateOK
 	}
 	if isInvalid(s.configErr) {
@@ -49,11 +51,13 @@ func Executor(ctx context.Context, out io.Writer, version, dir, configFile strin
 	if err != nil {
 		return say("executor", problemOf(err))
 	}
+	// An interrupt must not leave the job in the queue, so the removal goes on after ctx has ended.
 	defer func() {
 		if err := c.Close(context.WithoutCancel(ctx)); err != nil {
 			ok = say("clean-up", problemOf(err))
 		}
 	}()
+	// What comes first rests on the least: a scheduler that does not answer runs no job either.
 	answer, err := c.Version(ctx)
 	if err != nil {
 		return say("scheduler", problemOf(err))
@@ -64,9 +68,11 @@ func Executor(ctx context.Context, out io.Writer, version, dir, configFile strin
 	} else {
 		say("shared folder", passed("%s", c.Folder()))
 	}
+	// The time that is shown includes the queue, as every trial has to wait there too.
 	soon, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
 	began := time.Now()
+	// The hint names the keys that decide what a job asks for, and so whether it can be refused or has to wait.
 	keys := "partition, account, qos, gres and constraint"
 	if settings.Kind == executor.Kubernetes {
 		keys = "namespace, image, resources, node_selector, tolerations and volumes"

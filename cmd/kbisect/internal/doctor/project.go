@@ -34,13 +34,14 @@ func isInvalid(err error) bool {
 	return err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// system describes the machine for bug reports. It never fails.
+// system describes the machine for bug reports. It is never a problem.
 func system(context.Context) Finding {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return passed("%s %s %s, %d processors, %s", runtime.GOOS, strings.TrimSpace(string(kernel)), runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
-// repository checks that there is a history to search.
+// repository checks that there is a history to search: a repository with at least one commit. Its warnings are shown and
+// are not problems, since the commits that are there can be searched.
 func (s *subject) repository(context.Context) Finding {
 	if s.repoErr != nil {
 		return problemOf(s.repoErr)
@@ -63,7 +64,8 @@ func (s *subject) repository(context.Context) Finding {
 	return passed("%s", found)
 }
 
-// configuration checks that kbisect.toml is valid, makes a plan, has been filled in, and names sources that exist.
+// configuration checks that kbisect.toml is valid, makes a plan, has been filled in, and names sources that exist, in
+// this order: the first thing that is wrong is reported, as what follows may depend on it.
 func (s *subject) configuration(context.Context) Finding {
 	switch {
 	case errors.Is(s.configErr, fs.ErrNotExist) && s.named:
@@ -77,7 +79,8 @@ func (s *subject) configuration(context.Context) Finding {
 	for _, w := range s.config.Warnings {
 		found += "\n" + w
 	}
-	// A file may be valid and still not make a plan, such as one without a command.
+	// A file may be valid and still not make a plan, such as one without a command. With static metrics alone, which the
+	// build gives, nothing need be run.
 	project, err := s.config.Project("")
 	if err == nil {
 		project.Static = policy.AllStatic(s.config.Metrics)
@@ -101,7 +104,7 @@ func (s *subject) configuration(context.Context) Finding {
 	return passed("%s", found)
 }
 
-// unfilled is the first line that kbisect init left to be filled in, or "".
+// unfilled is the first line that kbisect init left to be filled in, with its number, or "".
 func unfilled(path string) string {
 	text, _ := os.ReadFile(path)
 	n := 0
@@ -123,7 +126,7 @@ func cudaTask(cfg *config.Config) bool {
 }
 
 // commands looks up the programs that the configuration starts. One with a relative path is made by the build or is
-// part of a commit, so that it cannot be looked up here.
+// part of a commit, so that it cannot be looked up here: the work tree may hold another version of it, or none.
 func commands(cfg *config.Config) Finding {
 	var found, gone []string
 	for _, c := range []struct {
@@ -152,15 +155,17 @@ func commands(cfg *config.Config) Finding {
 	switch {
 	case text != "":
 		return passed("%s", text)
+	// These kinds know what to start, so that kbisect.toml need not name it.
 	case (cfg.Kind == kernels.KindTorch || cfg.Kind == kernels.KindKernelbot) && cfg.Path != "":
-		return passed("built in to kind %s", cfg.Kind)
+		return passed("built into kind %s", cfg.Kind)
 	case cfg.Path != "":
 		return missing("none in kbisect.toml", "")
 	}
 	return missing("no kbisect.toml", "")
 }
 
-// buildCache checks that builds can be kept, and how much room there is for them.
+// buildCache checks that builds can be kept, and how much room there is for them. A cache below the folder for temporary
+// files, where there is no home, is a problem: systems clear that folder.
 func buildCache(context.Context) Finding {
 	dir, warning, err := cache.Root()
 	if err != nil {
@@ -172,7 +177,7 @@ func buildCache(context.Context) Finding {
 	return roomIn(dir, "set XDG_CACHE_HOME to a directory that can be written")
 }
 
-// workspaces says where candidates are exported to.
+// workspaces says where candidates are exported to: in memory, where there is room, or on the disk.
 func workspaces(context.Context) Finding {
 	room, why := workspace.Memory{Dir: workspace.SharedMemory}.Room()
 	if room == 0 {
@@ -182,7 +187,7 @@ func workspaces(context.Context) Finding {
 }
 
 // store checks that stored results can be read and new ones kept. It opens the store for reading only, as another
-// kbisect may be writing.
+// kbisect may be writing. A store that does not exist yet is fine.
 func (s *subject) store(context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")
@@ -201,9 +206,11 @@ func (s *subject) store(context.Context) Finding {
 // minFree is the least free space for builds and results that is not a problem, in bytes.
 const minFree = 1 << 30
 
-// roomIn tries to write into dir, or into the nearest existing folder above it, and leaves nothing behind.
-// Permissions alone do not tell: the file system may be full, read-only or over its quota.
+// roomIn tries to write into dir, or into the nearest existing folder above it, and leaves nothing behind. Permissions
+// alone do not show whether that works: the file system may be full, read-only or over its quota. Four KiB are
+// written, since an empty file may still fit where nothing else does.
 func roomIn(dir, hint string) Finding {
+	// kbisect makes dir when it first needs it; a check must not do so before.
 	at := dir
 	for {
 		_, err := os.Stat(at)
@@ -213,11 +220,10 @@ func roomIn(dir, hint string) Finding {
 		at = filepath.Dir(at)
 	}
 	f, err := os.CreateTemp(at, ".kbisect-doctor-*")
-	if err != nil {
-		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
+	if err == nil {
+		_, err = f.Write(make([]byte, 4096))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	_, err = f.Write(make([]byte, 4096))
-	err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	if err != nil {
 		return broken(fmt.Sprintf("%s cannot be written: %v", dir, err), hint)
 	}
@@ -236,13 +242,15 @@ func roomIn(dir, hint string) Finding {
 	return passed("%s, %s free%s", dir, humanize.IBytes(free), note)
 }
 
-// hooks looks for a pre-push hook where git does, which core.hooksPath may change.
+// hooks looks for a pre-push hook where git does, which core.hooksPath may change. Without git it looks in the usual
+// place. A hook that belongs to another program is not a problem.
 func (s *subject) hooks(ctx context.Context) Finding {
 	if s.repoErr != nil {
 		return missing("no repository", "")
 	}
 	dir := filepath.Join(s.repo.CommonDir(), "hooks")
 	where := ""
+	// Before 2.31 git does not know --path-format: then the usual place is taken, as it is without git.
 	if git, err := exec.LookPath("git"); err == nil {
 		said := machine.RunTool(ctx, 10*time.Second, s.dir, git, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
 		if path := said.First(); said.Err == nil && filepath.IsAbs(path) && path != dir {
@@ -263,7 +271,7 @@ func (s *subject) hooks(ctx context.Context) Finding {
 	return passed("pre-push in %s%s belongs to another program", dir, where)
 }
 
-// cgroup says whether trials can have control groups of their own. kbisect works without them, too.
+// cgroup says whether trials can have control groups of their own. kbisect works without them too.
 func cgroup(context.Context) Finding {
 	if dir, yes := proc.Delegated(); yes {
 		return passed("v2, delegated: each trial gets its own group below %s", dir)
@@ -282,10 +290,11 @@ func sandbox(ctx context.Context) Finding {
 	if err != nil {
 		return missing(hint.Split(err))
 	}
-	return passed("--sandbox works here, by namespaces; without it a process supervises trials, which may do what you may")
+	return passed("--sandbox works here (namespaces); without it trials run with all of your permissions")
 }
 
-// instructions checks what --metric instructions needs.
+// instructions checks whether --metric instructions can be measured: the processor has to count them, and the kernel
+// has to let this user read the counter.
 func instructions(context.Context) Finding {
 	if err := proc.CanCount(); err != nil {
 		return missing(hint.Split(err))

@@ -18,7 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/gpu"
 )
 
-// cCompiler compiles a program and runs it, because a compiler may be installed without its headers or its linker.
+// cCompiler compiles a program and runs it, because a compiler may be installed without its headers or its linker. It
+// takes the one that CC names, without its options, or else the first of the usual names, as build systems do.
 func cCompiler(ctx context.Context) Finding {
 	path := ""
 	for _, name := range []string{machine.FirstWord(os.Getenv("CC")), "cc", "gcc", "clang"} {
@@ -43,7 +44,7 @@ func cCompiler(ctx context.Context) Finding {
 }
 
 // hello compiles a known-good program in a temporary folder and, with run, runs it. limit is for each of the two
-// steps.
+// steps. What it found begins with a verb, for the caller to put the compiler in front.
 func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, compiler ...string) Finding {
 	dir, remove, err := machine.Scratch(ctx)
 	if err != nil {
@@ -60,6 +61,7 @@ func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, 
 	if !run {
 		return passed("compiles")
 	}
+	// A program that ends well may still have printed nothing useful, so its output counts as well as its exit code.
 	s = machine.RunTool(ctx, limit, dir, "./hello")
 	switch {
 	case s.Err != nil:
@@ -71,8 +73,9 @@ func hello(ctx context.Context, limit time.Duration, h harness.Hello, run bool, 
 	return passed("compiles and runs")
 }
 
-// nvcc looks in PATH and where CUDA is usually installed, since a missing PATH is the most common mistake. It runs
-// a kernel if there is a device.
+// nvcc looks in PATH and where CUDA is usually installed, since a PATH without it is the most common mistake. It runs
+// a kernel if there is a device; without one it only compiles for the default architecture, as -arch=native needs a
+// device to look at.
 func nvcc(ctx context.Context, rep gpu.Report) Finding {
 	path, err := exec.LookPath("nvcc")
 	if err != nil {
@@ -81,26 +84,32 @@ func nvcc(ctx context.Context, rep gpu.Report) Finding {
 		}
 		return missing("not in PATH", "install the CUDA toolkit")
 	}
+	// The version goes into every finding from here on, since a toolkit newer than the driver is a usual cause.
 	v := machine.RunTool(ctx, 20*time.Second, "", path, "--version")
 	if v.Err != nil {
 		return broken(fmt.Sprintf("%s: %v", path, v.Err), "install the CUDA toolkit again, or fix PATH")
 	}
 	name := fmt.Sprintf("%s (%s)", machine.VersionLine(v, "Cuda compilation tools"), path)
-	if len(rep.Devices) == 0 {
-		f := hello(ctx, 100*time.Second, harness.HelloFor("nvcc"), false, path)
-		f.Found = name + ", " + f.Found + "; no device to run on"
-		return f
+	compiler, device := []string{path}, len(rep.Devices) > 0
+	if device {
+		compiler = append(compiler, "-arch=native")
 	}
-	f := hello(ctx, 100*time.Second, harness.HelloFor("nvcc"), true, path, "-arch=native")
-	f.Found = name + ", " + f.Found + " a kernel"
-	if f.State != StateOK {
+	f := hello(ctx, 100*time.Second, harness.HelloFor("nvcc"), device, compiler...)
+	f.Found = name + ", " + f.Found
+	switch {
+	case !device:
+		f.Found += "; no device to run on"
+	case f.State == StateOK:
+		f.Found += " a kernel"
+	default:
 		f.Hint = cmp.Or(f.Hint, fmt.Sprintf("the driver supports CUDA %s; the toolkit should not be newer", rep.CUDA))
-		f.Found = strings.TrimSuffix(f.Found, " a kernel")
 	}
 	return f
 }
 
-// torch checks that Python has PyTorch and, if there are devices, that it computes on one.
+// torch checks that Python has PyTorch and, if there are devices, that it computes on one: a PyTorch that was built for
+// a newer CUDA than the driver's can be imported, but computes nothing. It runs outside of the repository, where a
+// folder named torch would be imported instead.
 func torch(ctx context.Context, rep gpu.Report) Finding {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -108,7 +117,7 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 	}
 	s := machine.RunTool(ctx, 60*time.Second, os.TempDir(), python, "-c", machine.TorchProbe)
 	switch {
-	case strings.Contains(s.Text, "No module named 'torch'"):
+	case strings.Contains(s.Text, "No module named 'torch'"): // after any other error it is there and broken
 		return missing("not installed for "+python, "")
 	case s.Err != nil:
 		return broken("import torch: "+s.Err.Error(), "try: python3 -c 'import torch'")
@@ -130,14 +139,14 @@ func torch(ctx context.Context, rep gpu.Report) Finding {
 }
 
 // toolCheck is a check that looks a program up and asks for its version, which is in the line that begins with
-// prefix; "" means the first line.
-func toolCheck(name, prefix, hint string, args ...string) func(context.Context) Finding {
+// prefix; "" is the first line. It runs the program, since a file of that name may not work.
+func toolCheck(name, prefix, hint string) func(context.Context) Finding {
 	return func(ctx context.Context) Finding {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			return missing("not in PATH", hint)
 		}
-		s := machine.RunTool(ctx, 15*time.Second, "", append([]string{path}, args...)...)
+		s := machine.RunTool(ctx, 15*time.Second, "", path, "--version")
 		if s.Err != nil {
 			return broken(fmt.Sprintf("%s: %v", path, s.Err), "it is installed but does not run; install it again, or fix PATH")
 		}
@@ -145,7 +154,9 @@ func toolCheck(name, prefix, hint string, args ...string) func(context.Context) 
 	}
 }
 
-// profilers lists the profilers in PATH and whether the driver lets this user read performance counters.
+// profilers lists the profilers in PATH, for kbisect explain, and says whether the driver keeps performance counters
+// from this user: by default its parameter NVreg_RestrictProfilingToAdminUsers, which /proc calls
+// RmProfilingAdminOnly, leaves them to root. A search works without any of this.
 func profilers(context.Context) Finding {
 	var tools []string
 	for _, name := range []string{"ncu", "nsys", "cuobjdump"} {
