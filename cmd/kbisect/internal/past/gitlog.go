@@ -13,9 +13,10 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 )
 
-// GitLog writes a log for git bisect replay that leads git to the culprit of the search. git knows one certain
-// answer for each commit and has no doubts: the last verdict on a commit counts, and one that contradicts the
-// culprit becomes a comment. It is a usage error for a session that is not a search of commits or has no good end.
+// GitLog writes a log for git bisect replay that leads git to the culprit of the search. git takes one answer for each
+// commit and believes it, so the last verdict on a commit counts, and one that contradicts the culprit becomes a
+// comment. It is a usage error if the session is not a search of commits or has no good end, and the machine's if w
+// cannot be written.
 func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	d, ok := p.Document.(*report.Search)
 	if !ok || p.Session.Axis != policy.AxisHistory {
@@ -44,7 +45,8 @@ func (p *Session) GitLog(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// gitLogger writes the log of one session. culprit is the first that was named, or "": git searches for one.
+// gitLogger writes the log of one session. culprit is the first that was named; it is "" if there is none, and then git
+// goes on searching where the session ended.
 type gitLogger struct {
 	ctx     context.Context
 	past    *Session
@@ -89,11 +91,14 @@ func (g *gitLogger) verdicts() {
 	}
 }
 
-// agrees reports whether a verdict and the culprit can both be true, as git takes for granted: a commit that
-// contains the culprit is bad, one that does not is good, and the culprit itself can be tested.
+// agrees reports whether a verdict and the culprit can both be true by the rules of git: a commit that contains the
+// culprit is bad, one that does not is good, and the culprit itself can be tested.
 func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
-	if g.culprit == "" || call == bisect.Untestable {
-		return g.culprit != commit || call != bisect.Untestable
+	switch {
+	case call == bisect.Untestable:
+		return commit != g.culprit
+	case g.culprit == "":
+		return true
 	}
 	after, err := g.past.repo.IsAncestor(g.ctx, g.culprit, commit)
 	if err != nil {
@@ -102,13 +107,13 @@ func (g *gitLogger) agrees(commit string, call bisect.Call) bool {
 	return (after || commit == g.culprit) == (call == bisect.Bad)
 }
 
-// answer adds what git needs to name the same culprit, even if the search inferred it: the culprit is bad and its
-// parents are good. What has been said before is not repeated.
+// answer adds what git needs to name the same culprit, even if the search only inferred it: the culprit is bad and its
+// parents are good. What the log already says is not repeated.
 func (g *gitLogger) answer() {
 	if g.culprit == "" {
 		return
 	}
-	// What git has been told so far: the two ends by git bisect start, the rest by verdicts.
+	// What the log says so far: the two ends in git bisect start, the rest in verdicts.
 	answers := map[string]bisect.Call{g.past.Session.Good: bisect.Good, g.past.Session.Bad: bisect.Bad}
 	for _, s := range g.read.Steps {
 		if g.agrees(s.Commit, s.Verdict.Call) {

@@ -32,7 +32,7 @@ type HistoryRequest struct {
 
 // ReadHistory gathers the launches of all sessions by commit, oldest first. Values from different devices, commands
 // or caches are never mixed: each way of measuring has its own series. It is a usage error if there is nothing to
-// show.
+// show, and the machine's if the store cannot be read.
 func ReadHistory(ctx context.Context, repo *source.Repo, st *store.Store, want HistoryRequest) (report.History, error) {
 	h := &history{repo: repo, want: want, byWay: map[string]*way{}, failed: map[string]map[string][]bisect.Outcome{}, commits: map[string]source.Commit{}}
 	if err := h.read(st); err != nil {
@@ -94,7 +94,8 @@ func (h *history) read(st *store.Store) error {
 	return nil
 }
 
-// take takes in one launch.
+// take takes in one launch of a commit, made under the policy of its session. The newest session comes last, so that
+// its idea of a metric, such as which direction is better, holds for all launches.
 func (h *history) take(p policy.Policy, commit string, o bisect.Outcome) {
 	// Stages of different KernelBot problems have the same commands; the plan's digest has the files that differ.
 	program := fmt.Sprintf("%q %q", p.Plan.Run, p.Plan.Build)
@@ -131,7 +132,8 @@ func (h *history) of(w *way, commit string) []bisect.Outcome {
 	return slices.Concat(w.launches[commit], h.failed[w.program][commit])
 }
 
-// order lists the measured commits, oldest first: those on the first parents of HEAD, or all of them by date.
+// order lists the measured commits, oldest first: those on the first parents of HEAD, or all of them by date. On the
+// first parents dates do not count, since a rebase or a wrong clock can turn them around.
 func (h *history) order(ctx context.Context, all bool) ([]string, error) {
 	missing := map[string]bool{}
 	for _, w := range h.ways {
@@ -214,6 +216,7 @@ func (h *history) document(order []string, limit int) (report.History, error) {
 	if len(doc.Series) > 0 {
 		return doc, nil
 	}
+	// A case that no program sent leaves every series empty, whatever the metric.
 	if h.want.Case != "" {
 		return doc, exit.Usagef("no launch gave a value of case %q\nhint: leave out --case", h.want.Case)
 	}
@@ -233,7 +236,8 @@ func (w *way) sent() []string {
 	return slices.Compact(out)
 }
 
-// sentMetrics are those that the programs themselves send or, if they send none, the wall time.
+// sentMetrics are those that the programs themselves send or, if they send none, the wall time. kbisect takes wall and
+// phase times of every program, so that they would be in every history.
 func sentMetrics(sent []string) []string {
 	own := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return m == "wall" || strings.HasPrefix(m, "phase.") })
 	if len(own) == 0 {
@@ -242,7 +246,8 @@ func sentMetrics(sent []string) []string {
 	return own
 }
 
-// series describes one metric of one way; values is how many commits have a value.
+// series describes one metric of one way; values is how many commits have a value. A commit with launches but without
+// a value is listed too, so that its failures can be seen.
 func (h *history) series(w *way, name string, order []string) (s report.HistorySeries, values int) {
 	m := w.metrics[name]
 	m.Name = name
@@ -273,7 +278,8 @@ func (h *history) series(w *way, name string, order []string) (s report.HistoryS
 	return s, values
 }
 
-// commit describes one commit of a series from all its launches. It sets unit to the unit of its values.
+// commit describes one commit of a series from all its launches. It sets unit to the unit of its values, if there are
+// any; the ratio is set later, when the base is known.
 func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit *string) report.HistoryCommit {
 	c := h.commits[id]
 	x := report.HistoryCommit{Commit: id, Subject: c.Subject, Date: c.When.Format(time.RFC3339), Launches: len(all), Failures: []report.Failures{}, Ratio: report.Number(math.NaN())}
@@ -286,7 +292,8 @@ func (h *history) commit(m metric.Metric, id string, all []bisect.Outcome, unit 
 	return x
 }
 
-// values are one number for each launch that may be compared, that is, one that ended well and was not disturbed.
+// values are one number for each launch that may be compared, that is, one that ended well, was not disturbed and gave
+// the number. They set unit.
 func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []float64 {
 	var out []float64
 	for _, o := range all {
@@ -301,7 +308,8 @@ func (h *history) values(m metric.Metric, all []bisect.Outcome, unit *string) []
 	return out
 }
 
-// countFailure counts a failure among those that ended in the same way.
+// countFailure counts a failure among those that ended in the same way, which is by class and phase: their words may
+// differ from launch to launch.
 func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 	for i, x := range all {
 		if x.Class == f.Class && (x.Phase == nil) == (f.Phase == nil) && (x.Phase == nil || *x.Phase == *f.Phase) {
@@ -312,9 +320,9 @@ func countFailure(all []report.Failures, f report.Failure) []report.Failures {
 	return append(all, report.Failures{Class: f.Class, Phase: f.Phase, Launches: 1})
 }
 
-// ratios sets each commit's ratio of its median to that of the base, which need not be among those shown. If no
-// base was asked for, it is the oldest commit shown that has a value. Without a value of the base there are no
-// ratios.
+// ratios sets each commit's ratio of its median to that of the base, which need not be among those shown: a larger
+// one is worse only if lower values are better. If no base was asked for, it is the oldest commit shown that has a
+// value. Without a value of the base there are no ratios.
 func (h *history) ratios(s *report.HistorySeries, w *way, m metric.Metric) {
 	base, id := report.Number(math.NaN()), h.want.Base
 	if id != "" {

@@ -1,7 +1,8 @@
 // Package past reads a stored session, finished or interrupted, as the document of its report ([Open]), writes a search
 // as a log for git bisect replay ([Session.GitLog]), and gathers the history of metrics over commits ([ReadHistory]).
 //
-// It launches nothing and changes nothing in the store.
+// It launches nothing, changes nothing in the store, and must not judge a commit anew: what it shows was found when
+// the session ran.
 package past
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Session is a stored session, read as a whole; the store is not needed any more.
+// Session is a stored session, read as a whole: the store is closed again.
 type Session struct {
 	repo     *source.Repo
 	Session  store.Session
@@ -29,9 +30,9 @@ type Session struct {
 	launches []report.Launch
 }
 
-// Open reads a session by its id; "" is the newest search. Sessions that do not exist, that another version wrote,
-// or that failed before there was anything to report are usage errors; a store that cannot be read is machine
-// trouble.
+// Open reads a session by its id; "" is the newest search that did not fail. A session that does not exist, that
+// another version wrote and this one cannot read, or that failed before there was anything to report is a usage
+// error; a store that cannot be read is the machine's.
 func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	st, err := session.ReadStore(repo)
 	if err != nil {
@@ -47,7 +48,7 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 		searches := slices.DeleteFunc(all, func(s store.Session) bool { return !session.IsSearch(s) })
 		if i := slices.IndexFunc(searches, func(s store.Session) bool { return s.Status != store.Failed }); i >= 0 {
 			id = searches[i].ID
-		} else if len(searches) > 0 { // usually a mistake in the command line
+		} else if len(searches) > 0 { // all failed, usually by a mistake in the command line
 			return nil, exit.Usagef("the newest search, %s, ended with an error before there was anything to report: %s\nhint: kbisect sessions lists all", searches[0].ID, words.Printable(searches[0].Summary))
 		}
 	}
@@ -75,8 +76,8 @@ func Open(ctx context.Context, repo *source.Repo, id string) (*Session, error) {
 	return p, nil
 }
 
-// unfinished makes the document of a session that has none, because it was killed, has failed or is still running.
-// How sure it was is lost; its launches and judgements are not.
+// unfinished makes the document of a session that has none, because it was killed, has failed or is still running. The
+// probabilities of the commits are lost; launches and judgements are stored as they are made.
 func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Document, error) {
 	s := p.Session
 	f := bisect.Finding{Result: bisect.Interrupted}
@@ -95,7 +96,7 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 		f.Steps = append(f.Steps, step)
 	}
 	p.Document = &report.Search{Steps: f.Steps}
-	// How the time was spent is stored only when a session ends; until then its last launch tells how long it took.
+	// How the time was spent is stored only when a session ends. Until then the end of its last launch is a lower bound.
 	in := report.Input{
 		Session: s.ID, Axis: s.Axis, Finding: f, Ledger: p.Ledger(ctx), Spent: []report.Spent{{Account: "until it ended", Seconds: session.Elapsed(&s, p.launches).Seconds()}}, GPUHour: p.policy.GPUHour, Error: s.Summary,
 		Good: report.CommitInfo{ID: s.Good}, Bad: report.CommitInfo{ID: s.Bad},
@@ -103,7 +104,8 @@ func (p *Session) unfinished(ctx context.Context, st *store.Store) (report.Docum
 	return report.NewSearch(in), nil
 }
 
-// role is the part that a commit played in a search. The store does not keep it with a judgement.
+// role is the part that a commit played in a search, by its place: the store does not keep it with a judgement. Those
+// that confirmed the culprit count as searched.
 func role(s store.Session, commit string) bisect.Role {
 	switch commit {
 	case s.Good:
@@ -114,8 +116,8 @@ func role(s store.Session, commit string) bisect.Role {
 	return bisect.RoleSearch
 }
 
-// Ledger is what the report refers to: launches, limits and the commits with their subjects. A commit that the
-// repository no longer has is left without a subject.
+// Ledger is what the report refers to: launches, limits and the commits with their subjects, and the diffs of the
+// culprits. What the repository no longer has is left out: a subject, a diff, or the order of the commits.
 func (p *Session) Ledger(ctx context.Context) report.Ledger {
 	s := p.Session
 	named, culprits := []string{s.Good, s.Bad}, []string(nil)
@@ -133,7 +135,7 @@ func (p *Session) Ledger(ctx context.Context) report.Ledger {
 		}
 	}
 	l := session.NewLedger(p.repo, &p.policy, s.Good, s.Args, p.launches, named...)
-	// nil if commits are gone; the page then says that their order is unknown.
+	// nil if commits are gone; then the page says that their order is unknown.
 	rng, _ := p.repo.Range(ctx, s.Good, s.Bad, p.policy.RangeOptions())
 	session.Picture(&l, p.repo, p.policy.Axis, rng, culprits)
 	return l
