@@ -55,8 +55,8 @@ type Document struct {
 	asked []string // the user's options that the suggested commands have to repeat
 }
 
-// End is one end of the range, with what its launches came to: the class, phase and reason of the first that
-// failed, or of the first one.
+// End is one end of the range, with what its launches came to: the class, phase, reason and wall time of the first
+// that failed, or of the first one. Build is the longest build; it is 0 if all came from the cache.
 type End struct {
 	Revision string  `json:"revision"`
 	Commit   string  `json:"commit"`
@@ -68,14 +68,14 @@ type End struct {
 	Wall     float64 `json:"wall_s"`
 }
 
-// Phase is the time of a phase at the first end, with its limit; 0 if it has none of its own.
+// Phase is the median time of a phase at the first end, with its limit; 0 if it has none of its own.
 type Phase struct {
 	Name    string        `json:"phase"`
 	Seconds report.Number `json:"seconds"`
 	Limit   float64       `json:"limit_s"`
 }
 
-// Case is one case of the metric: its medians at the first and the last end, in Unit.
+// Case is one case of the metric: its medians at the first and the last end, in Unit. With one end both are the same.
 type Case struct {
 	Name   string        `json:"case"`
 	Unit   string        `json:"unit"`
@@ -86,7 +86,8 @@ type Case struct {
 }
 
 // conclude sets the verdict, the hint and the suggested commands. The first matching rule wins. The rules about
-// sessions that ended early come first; those that compare the ends follow and rely on there being two.
+// sessions that ended early come first, then those for one end; the others compare the ends and rely on there being
+// two. Suggested commands repeat the options that decide what is searched for.
 func (d *Document) conclude(call report.Call) {
 	next := func(why string, args ...string) {
 		d.Next = append(d.Next, report.Command{Why: why, Argv: call.Again(args...)})
@@ -94,19 +95,17 @@ func (d *Document) conclude(call report.Call) {
 	ends := func() []string {
 		return slices.Concat([]string{"run", "--good", d.Ends[0].Revision, "--bad", d.Ends[1].Revision}, d.asked)
 	}
-	bad := End{}
-	if len(d.Ends) > 0 {
-		bad = d.Ends[len(d.Ends)-1]
-	}
+	bad := d.Ends[len(d.Ends)-1]
 	passes := bad.Class == string(bisect.OK)
 	switch {
 	case d.Result == store.Interrupted:
 		d.Verdict = "Interrupted."
 	case d.Result == store.Infra:
 		d.Verdict = "Stopped: machine problem."
-	case d.Hidden > 0:
+	case d.Hidden > 0: // its result is "inconclusive" as well, so it comes before that
 		d.Verdict = fmt.Sprintf("Not clear: %s is worse by %s, and varies by %s from launch to launch.", d.Metric, words.Percent(d.Hidden), words.Percent(float64(d.Noise)))
 		next("makes as many launches as it takes", ends()...)
+		// Time that a process waits, for a processor or a disk, is not in its processor time.
 		if d.Metric != "cpu" {
 			next("processor time may vary less", "try", "--good", d.Ends[0].Revision, "--bad", bad.Revision, "--metric", "cpu")
 		}
@@ -124,6 +123,7 @@ func (d *Document) conclude(call report.Call) {
 	case d.Result == Ready:
 		d.Verdict = fmt.Sprintf("Ready: %s passes, %s fails: %s.", d.Ends[0].Revision, bad.Revision, bad.Why)
 		next("the search", ends()...)
+	// From here on there is nothing to search for. If the good end fails it matters most, whatever the bad one does.
 	case d.Ends[0].Class != string(bisect.OK):
 		d.Verdict = fmt.Sprintf("Nothing to search for: the good revision %s fails: %s.", d.Ends[0].Revision, d.Ends[0].Why)
 		d.Hint = "name a revision that passes; where none does, the command or the build is at fault, not a commit"
@@ -145,7 +145,8 @@ func (d *Document) conclude(call report.Call) {
 	}
 }
 
-// init are the arguments of kbisect init that describe the command and build of this preview.
+// init are the arguments of kbisect init that describe the command and build of this preview, so that the user need not
+// type them again.
 func (d *Document) init() []string {
 	args := []string{"init"}
 	if len(d.Build) > 0 {
@@ -162,9 +163,10 @@ func (d *Document) buildLine() string {
 	return words.Shell(d.Build)
 }
 
-// print writes the document as text: verdict, facts, warnings, and what to do next.
+// print writes the document as text: verdict, facts, warnings, and what to do next. Text that comes from the program or
+// the repository is made printable first: it may hold control characters.
 func (d *Document) print(out io.Writer) error {
-	var b strings.Builder
+	var b strings.Builder // tabwriter and the rest cannot fail on it; only the last write can
 	b.WriteString(d.Verdict + "\n\n")
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for i, e := range d.Ends {
@@ -180,6 +182,7 @@ func (d *Document) print(out io.Writer) error {
 		if d.Recorded && i == 0 {
 			name = "newest recorded as good (kbisect baseline list)"
 		}
+		// A revision that the user gave as an id would be shown twice.
 		if name = strings.TrimPrefix(name, words.Short(e.Commit)); name != "" {
 			name = "  " + name
 		}
@@ -204,6 +207,7 @@ func (d *Document) print(out io.Writer) error {
 			fmt.Fprintf(w, "  \tand %d more\n", more)
 		}
 	}
+	// Whether a search would find a change of the size that the user expects is what the noise means to them.
 	if len(d.Finds) > 0 {
 		found := "a search finds no change up to 100 %"
 		if d.Findable > 0 {
@@ -225,6 +229,7 @@ func (d *Document) print(out io.Writer) error {
 		}
 		b.WriteString("\n")
 	}
+	// The reason is a comment of the shell, so that a whole line can be copied.
 	for _, n := range d.Next {
 		fmt.Fprintf(&b, "  %s    # %s\n", words.Shell(n.Argv), n.Why)
 	}
@@ -232,7 +237,7 @@ func (d *Document) print(out io.Writer) error {
 	return err
 }
 
-// phases lists the phases of a trial in their order, with their limits.
+// phases lists the phases of a trial in their order, with their limits. The build has a line of its own.
 func (d *Document) phases() string {
 	var all []string
 	for _, p := range d.Phases {
@@ -251,13 +256,14 @@ func (d *Document) phases() string {
 // Passes reports whether the last end ended well.
 func (d *Document) Passes() bool { return d.Ends[len(d.Ends)-1].Class == string(bisect.OK) }
 
-// Describe says in a line or two what one launch of one end showed; see [Once].
+// Describe says in a line or two what one launch of one end showed; see [Once]. There must be an end.
 func (d *Document) Describe() string {
 	e := d.Ends[0]
 	text := fmt.Sprintf("%s in %s", words.Printable(e.Why), words.Quantity(e.Wall, "s"))
 	if e.Build > 0 {
 		text += fmt.Sprintf(", built in %s", words.Quantity(e.Build, "s"))
 	}
+	// Without a metric the exit code and the times above are all that the launch gave.
 	if d.Metric != "" {
 		const most = 3
 		var all []string
@@ -269,7 +275,8 @@ func (d *Document) Describe() string {
 	return text
 }
 
-// words are the values of a case at the first end or, with both, at both ends and their ratio.
+// words are the values of a case at the first end or, with both, at both ends and their ratio. The change is that of
+// the values and not of the document: positive is larger, not worse.
 func (c Case) words(both bool) string {
 	text := words.Quantity(float64(c.Good), c.Unit)
 	if both {
@@ -278,7 +285,8 @@ func (c Case) words(both bool) string {
 	return text
 }
 
-// cost says what a search takes, or that the noise leaves it little chance.
+// cost says what a search takes, or that the noise leaves it little chance: fewer than half of the simulated ones were
+// right. Money is without a currency, as --gpu-hour is.
 func (d *Document) cost() string {
 	if d.Cost.Right < 0.5 {
 		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), mostLaunches)

@@ -12,7 +12,7 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// mostLaunches bounds a simulated search, in launches of one search.
+// mostLaunches bounds the launches of one simulated search. One that needs more counts as one that names no commit.
 const mostLaunches = 400
 
 // Outlook is how simulated searches ended, averaged over [searches] of them. Launches, builds and seconds are for

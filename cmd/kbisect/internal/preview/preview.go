@@ -1,7 +1,7 @@
 // Package preview is kbisect try: it builds and launches both ends of a search a few times ([Run]) and reports as a
-// [Document] what was read, how noisy it is, what a search could find and what it would cost. kbisect init uses
-// [Once]. It decides nothing about commits and stores no verdict. The costs come from the search itself, run on a
-// simulated device with the noise that was seen ([Outlook]), so that they change when the search does.
+// [Document] which values were read, how noisy they are, what a search could find and what it would cost. kbisect init
+// uses [Once]. The package decides nothing about commits and stores no verdict. The costs come from the search itself,
+// run on a simulated device with the noise that was seen ([Outlook]), so that they change when the search does.
 package preview
 
 import (
@@ -31,13 +31,8 @@ import (
 const (
 	launches  = 3    // of each end, if their times matter
 	searches  = 20   // simulated for each size of a change
-	certainly = 0.95 // a change counts as findable if this share of the searches names the culprit
+	certainly = 0.95 // a change counts as findable if this share of the searches names the culprit: 19 of 20
 )
-
-// The sizes of changes that are simulated, as fractions: those worth finding, largest first; if none of them is found,
-// larger ones, smallest first.
-func effects() []float64      { return []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} }
-func largeEffects() []float64 { return []float64{0.2, 0.5, 1} }
 
 // The results of a preview, besides those that every session can have.
 const (
@@ -47,8 +42,8 @@ const (
 	OneEnd       = "one-end"       // no good end is known; only the bad one was launched
 )
 
-// preview is one run of kbisect try. candidates, names and ended are parallel: two entries, the good end first, or
-// only the bad end.
+// preview is one run of kbisect try. candidates, names and ended have two entries each, the good end first, or only
+// that of the bad end.
 type preview struct {
 	session    *session.Session
 	candidates []bisect.Candidate
@@ -56,13 +51,14 @@ type preview struct {
 	recorded   bool               // the user named no good end, and the newest recorded one is used
 	ended      [][]bisect.Outcome // their launches, in order
 	commits    int                // in the range
-	matter     int                // of these, that change an input
-	launches   int                // of each end, where their times matter
+	matter     int                // of these, that change an input of the build or the run
+	launches   int                // of each end, if their times matter
 }
 
 // Run launches the ends of the search that the request describes and prints a report, as JSON if asJSON is set. Its
 // error carries the exit code of the result.
 func Run(ctx context.Context, e session.Env, asJSON bool) error {
+	// A preview is of commits, and does not ask how often a failure comes.
 	e.Request.Axis, e.Request.Repeat = policy.AxisHistory, 1
 	var rng *source.Range
 	return session.Launch(ctx, e, session.Trying, func(repo *source.Repo) (p *policy.Policy, err error) {
@@ -102,7 +98,8 @@ func named(revision, commit string) string {
 	return revision
 }
 
-// Once launches HEAD once and returns what it showed, with the end of its output. It prints nothing.
+// Once launches HEAD once and returns what it showed, with the end of its output, for kbisect init to say whether what
+// it has written works. It prints nothing. d is nil if there was no launch; the error carries the exit code.
 func Once(ctx context.Context, e session.Env) (d *Document, output string, err error) {
 	var c bisect.Candidate
 	err = session.Launch(ctx, e, session.Trying, func(repo *source.Repo) (p *policy.Policy, err error) {
@@ -126,13 +123,14 @@ func Once(ctx context.Context, e session.Env) (d *Document, output string, err e
 func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 	t := x.session
 	err := x.launch(ctx)
+	// An interrupt and a machine problem have a document too, with what was launched before.
 	result, userErr := t.Ended(ctx, err, "at either end")
 	if userErr != nil {
 		return userErr
 	}
-	d, err2 := x.document(ctx, result)
-	if err2 != nil {
-		return t.Fail(err2)
+	d, failed := x.document(ctx, result)
+	if failed != nil {
+		return t.Fail(failed)
 	}
 	d.Error = report.ErrorText(err)
 	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, Unclear: exit.Inconclusive, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
@@ -176,7 +174,7 @@ func (x *preview) failing() bool {
 	})
 }
 
-// first is the outcome that stands for an end: the first one that failed, or the first.
+// first is the outcome that stands for an end: the first one that failed, or the first of all.
 func first(of []bisect.Outcome) bisect.Outcome {
 	if i := slices.IndexFunc(of, func(o bisect.Outcome) bool { return o.Class != bisect.OK }); i >= 0 {
 		return of[i]
@@ -184,7 +182,8 @@ func first(of []bisect.Outcome) bisect.Outcome {
 	return of[0]
 }
 
-// metrics are those of the search for which every end gave a value; none if the search is for a failure.
+// metrics are those of the search for which every end gave a value in its first launch; none if the search is for a
+// failure.
 func (x *preview) metrics() (out []metric.Metric) {
 	if t := x.session.Policy; t.Judge.Find != "" && t.Judge.Find != bisect.Slow {
 		return nil
@@ -227,8 +226,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	}
 	if d.Result == "" {
 		x.phases(d)
-		err := x.judge(ctx, d)
-		if err != nil {
+		if err := x.judge(ctx, d); err != nil {
 			return nil, err
 		}
 	}
@@ -238,6 +236,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 	if f := t.Policy.Judge.Find; f != "" {
 		d.asked = append(d.asked, "--find", string(f))
 	}
+	// The verdict and the suggested commands rest on all that was filled in above.
 	ledger := t.LedgerOf()
 	d.Fill(ledger, t.Totals(), d.Devices, d.Metric, d.Better == words.Direction(true))
 	d.Next = []report.Command{}
@@ -248,6 +247,7 @@ func (x *preview) document(ctx context.Context, result string) (*Document, error
 
 // phases adds the time of each phase at the first end, with its limit in seconds.
 func (x *preview) phases(d *Document) {
+	// Some limits are multiples of the times of the good end, which are known by now.
 	limits := x.session.LedgerOf().Limits
 	for _, p := range session.PhaseTimes(x.ended[0]) {
 		seconds := p.Times.Median
@@ -259,7 +259,8 @@ func (x *preview) phases(d *Document) {
 	d.Limit, d.BuildLimit = limits[bisect.WholeTrial], limits["build"]
 }
 
-// judge finds out what there is to search for and what that would cost, and sets Result.
+// judge finds out what there is to search for and what that would cost, and sets Result. An error is the user's: the
+// metric that was asked for was not sent, or it has no known direction.
 //
 // A change counts as seen (Step) if it exceeds ClearlyDiffer standard errors of the difference between two ends of
 // n launches, noise * sqrt(2/n), as it does in the search itself; changes that are too small to be worth a search
@@ -283,6 +284,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 		return nil
 	}
 	if len(ms) == 0 {
+		// Who names a metric wants to know that it is missing; anybody else sees a line of output that could be one.
 		if t.Policy.Measured || t.Policy.Asked != "" {
 			return cmp.Or(session.Unmeasured(t), exit.Usage(&compare.UnknownMetricError{Wanted: t.Policy.Judge.Metrics[0].Name, Sent: metric.Sent(bad)}))
 		}
@@ -310,7 +312,8 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	if len(x.ended) == 1 {
 		return nil
 	}
-	// A search follows the clearest change, be it of one case or of all cases together.
+	// A search follows the clearest change, be it of one case or of all cases together. step is the largest that stands
+	// out of the noise, hidden the largest that is worth finding but may be noise; both are logarithms.
 	step, hidden := 0.0, 0.0
 	for _, c := range append([]Case{{Noise: d.Noise, Change: d.Change}}, d.Cases...) {
 		clear := question.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
@@ -332,8 +335,9 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	return x.slowdown(ctx, d)
 }
 
-// levels are the natural logarithms of a number, by end and launch; larger is always worse. one is a case, or ""
-// for the geometric mean over all. Launches that were disturbed are left out.
+// levels are the natural logarithms of a number, by end and launch, with the sign that makes larger ones worse. one is
+// a case, or "" for the geometric mean over all. Launches that were disturbed are left out, and so are numbers that
+// have no logarithm.
 func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 	for _, of := range x.ended {
 		var y []float64
@@ -352,13 +356,13 @@ func (x *preview) levels(m metric.Metric, one string) (out [][]float64) {
 
 // scatter is the standard deviation of one launch, pooled over the ends around their medians, and by how much the
 // median of the last end is worse than that of the first. ends are logarithms and the results fractions: exp(x) -
-// 1. Each end costs one degree of freedom. What the launches do not tell is unknown, such as the noise of single
-// launches.
+// 1. Each end costs one degree of freedom, so with one launch of each the noise is unknown; without a value at both
+// ends the change is.
 func scatter(ends [][]float64) (noise, change report.Number) {
 	squares, n := 0.0, -len(ends)
 	middle := make([]float64, len(ends))
 	for i, y := range ends {
-		middle[i], _ = stats.Median(y) // of none there is nothing to add either
+		middle[i], _ = stats.Median(y) // 0 if there are none; then the loop adds nothing either
 		for _, v := range y {
 			squares += (v - middle[i]) * (v - middle[i])
 		}
@@ -375,7 +379,7 @@ func scatter(ends [][]float64) (noise, change report.Number) {
 }
 
 // device is a simulated device on which a launch and a build take as long as they did here. Its noise is left to
-// the caller; 0.001 s keeps a program that ends at once from being free.
+// the caller. A launch takes 0.001 s at least, or a program that ends at once would cost nothing.
 func (x *preview) device() simulate.Spec {
 	s := simulate.DefaultSpec()
 	s.Commits, s.Trials, s.Noise, s.BuildSeconds = max(2, x.matter), searches, simulate.Noise{Burst: 1}, 0
@@ -393,10 +397,11 @@ func (x *preview) device() simulate.Spec {
 // without one, for the smallest worth finding.
 func (x *preview) slowdown(ctx context.Context, d *Document) error {
 	spec := x.device()
-	const least = 1e-4 // a few launches may agree by chance
+	const least = 1e-4 // a few launches may agree by chance, and no program is without noise
 	spec.Noise.ProcessSD = max(least, math.Log1p(float64(d.Noise)))
 	errorRate, wanted := x.session.Policy.Judge.Error, x.session.Policy.Judge.Effect
-	for _, effect := range effects() {
+	// The changes that are usually worth finding, largest first, until one is not found.
+	for _, effect := range []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
 		out, err := slowdown(ctx, spec, effect, errorRate)
 		if err != nil {
 			return err
@@ -406,8 +411,8 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 		}
 		d.Findable = effect
 	}
-	// The larger ones only matter if the noise hides all of the usual ones.
-	for _, effect := range largeEffects() {
+	// If the noise hides all of these, larger ones, smallest first, until one is found.
+	for _, effect := range []float64{0.2, 0.5, 1} {
 		if d.Findable > 0 {
 			break
 		}
