@@ -176,8 +176,8 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 
 // Compose returns a commit that has the files of From after edits, and From as
 // its parent. It exists in memory alone, but its id serves like that of any
-// commit in the methods of the Repo, and in Switch and Check of an [Export] of
-// it, as long as the Repo is open. Equal files give equal ids.
+// commit in the methods of the Repo, and in an export of it, as long as the Repo
+// is open. Equal files give equal ids.
 func (c *Comparison) Compose(edits []Edit) (string, error) {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()

@@ -1,41 +1,29 @@
-// Package source reads a Git repository for a search over its history, and
-// turns commits into folders that can be built.
+// Package source reads a Git repository for a search over its history.
 //
-// It is the only package that knows Git. It answers four questions:
+// It and the packages below it are all that knows Git. It answers three questions:
 //
 //   - which commits lie between a good and a bad end ([Repo.Range]), in an
 //     order in which parents come before children;
 //   - which of them cannot matter, because what the build reads is the same
 //     as in every parent (the fingerprint [RangeCommit.Key]);
-//   - how one commit's files look on disk ([Export]): a private folder, the
-//     slot, is moved from tree to tree by touching only what differs;
 //   - what differs between two commits ([Repo.Compare]), and which commit has
 //     some of it ([Comparison.Compose]); such a commit exists in memory alone.
-//     Package hunks builds on this.
+//
+// Package export turns commits into folders that can be built, and package hunks
+// cuts a comparison into pieces; this one must not know either.
 //
 // The user's work tree, index, HEAD and refs are only ever read. Objects come
-// from one of two back ends behind one small interface: package packs with the
-// go-git library, which all exports of a Repo share, or a long-lived "git
-// cat-file --batch" an export for the kinds of repository these cannot read
-// (SHA-256, reftable, partial clones). Everything above that interface is
-// written once.
-//
-// A [Repo] may be used by several goroutines; an [Export] belongs to one at a
-// time.
+// from one of two back ends behind one small interface, see package objects. A
+// [Repo] may be used by several goroutines.
 package source
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -144,33 +132,18 @@ func (r *Repo) Refs() ([]string, error) {
 	return r.read.Objects.Refs()
 }
 
-// Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
-// configuration of filters are. Branches and remotes do not count.
-func Digest(ctx context.Context, r *Repo) (string, error) {
-	dir, err := newHandle(r.read.Repo, nil).readGit(ctx)
-	if err != nil {
-		return "", fmt.Errorf("read the settings of %s: %w", r.read.CommonDir, err)
-	}
-	sum, counts := sha256.New(), true
-	config, _ := os.ReadFile(filepath.Join(r.read.CommonDir, "config")) // it was read when the repository was opened
-	for line := range bytes.Lines(config) {
-		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("[")) {
-			counts = !bytes.HasPrefix(line, []byte("[branch ")) && !bytes.HasPrefix(line, []byte("[remote "))
-		}
-		if counts {
-			fmt.Fprintf(sum, "%s\n", line)
-		}
-	}
-	fmt.Fprintln(sum, dir.Digest())
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
 // Resolve returns the id of the commit that a revision names, following
 // tags. It fails where there is none. One such as HEAD~5000 takes a walk.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.read.resolve(ctx, rev)
+}
+
+// Inside is what package export reads a repository by: where it lies and what reads its objects, what is known of its
+// commits, and the most that any of them has held. Nobody above this folder can name these types.
+func Inside(r *Repo) (from objects.Repo, list *commits.List, held *trees.Held) {
+	return r.read.Repo, r.read.list, r.held
 }
 
 // Head returns the id of the commit that is checked out, for which nothing has to be walked.

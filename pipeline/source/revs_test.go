@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
+	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
 // grown is a random history of which every tree is changed a little: files are written, removed, moved, made executable
@@ -164,4 +165,13 @@ func TestRevisionsWithoutGit(t *testing.T) {
 	if _, err := repo.Resolve(t.Context(), "HEAD~1"); err == nil || !strings.Contains(err.Error(), "the git program is needed") {
 		t.Errorf("%v", err)
 	}
+}
+
+func FuzzParsers(f *testing.F) {
+	f.Add([]byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a> 1 +0000\n\nx"), "[")
+	f.Add([]byte("author > 1 +9999"), "d/e")
+	f.Fuzz(func(t *testing.T, data []byte, text string) {
+		describe(&commits.Node{}, data)
+		splitRev(text)
+	})
 }

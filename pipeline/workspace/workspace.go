@@ -25,6 +25,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/export"
 )
 
 // Workspace is one private export. It belongs to one goroutine at a time.
@@ -39,7 +40,7 @@ type Workspace struct {
 	Notes    Notes
 
 	root   *Root
-	export *source.Export
+	export *export.Export
 	repo   string   // common git directory of the repository
 	free   uint64   // bytes on the disk, when the last process began
 	runs   int      // of processes
@@ -102,18 +103,18 @@ func (w *Workspace) Open(o Opening) error {
 		return nil
 	}
 	err := os.MkdirAll(w.Dir, 0o777)
-	var export *source.Export
+	var e *export.Export
 	if err == nil {
-		export, err = o.Repo.Export(w.root.ctx, w.Dir)
+		e, err = export.New(w.root.ctx, o.Repo, w.Dir)
 	}
 	if err != nil {
 		return &bisect.InfraError{What: "making the workspace " + w.Dir, Err: err}
 	}
-	export.Paths, export.Keep = o.Paths, o.Keep
+	e.Paths, e.Keep = o.Paths, o.Keep
 	if o.Linked {
-		export.Linked = "kbisect-" + w.root.session + "-" + w.Name
+		e.Linked = "kbisect-" + w.root.session + "-" + w.Name
 	}
-	w.export, w.repo = export, o.Repo.CommonDir()
+	w.export, w.repo = e, o.Repo.CommonDir()
 	return nil
 }
 
@@ -127,7 +128,7 @@ func (w *Workspace) Remove() error {
 
 // Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which
 // [Refused] holds is the commit's; others are the machine's.
-func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (source.SwitchStats, error) {
+func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (export.SwitchStats, error) {
 	w.Contents = Contents{Dirty: w.Contents.Dirty, Reads: w.Contents.Reads}
 	ctx, end := w.root.bounded(ctx)
 	defer end()
@@ -284,7 +285,7 @@ func Lost(ctx context.Context, w *Workspace) []string {
 	if w.export == nil {
 		return nil
 	}
-	return append(source.Lost(ctx, w.export), w.lost...)
+	return append(export.Lost(ctx, w.export), w.lost...)
 }
 
 // Forget drops what is known of the last processes: of the disk when they ended, and of what was removed.

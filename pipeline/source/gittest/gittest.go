@@ -125,6 +125,52 @@ func (r *Repo) CommitTree(t Failer, tree string, date int64, parents ...string) 
 	return r.Git(t, args...)
 }
 
+// ABC makes three commits and tags them a, b and c.
+func (r *Repo) ABC(t Failer) {
+	t.Helper()
+	for _, name := range []string{"a", "b", "c"} {
+		r.Write(t, "dir/file", name)
+		r.Write(t, name, name)
+		r.Commit(t, "commit "+name)
+		r.Git(t, "tag", name)
+	}
+}
+
+// LongHistory makes n commits, every fifth a merge, over 200 files in folders,
+// and packs them as a clone has them. Each commit changes one file; a tenth of
+// them that below k.
+func LongHistory(b testing.TB, n int) *Repo {
+	b.Helper()
+	r := New(b)
+	var s strings.Builder
+	data := func(text string) { fmt.Fprintf(&s, "data %d\n%s\n", len(text), text) }
+	for i := range n {
+		fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\ncommitter C <c@example.com> %d +0000\n", i+1, 1600000000+i)
+		data(fmt.Sprint("commit ", i))
+		if i > 0 {
+			fmt.Fprintf(&s, "from :%d\n", i)
+		}
+		if i%5 == 4 {
+			fmt.Fprintf(&s, "merge :%d\n", i-2)
+		}
+		if i == 0 {
+			for f := range 200 {
+				fmt.Fprintf(&s, "M 100644 inline d%d/sub/f%d\n", f%10, f)
+				data(strings.Repeat(fmt.Sprintf("line of %d\n", f), 50))
+			}
+		}
+		name := fmt.Sprintf("d%d/sub/f%d", i%10, i%200)
+		if i%10 == 0 {
+			name = "k/kern.cu"
+		}
+		fmt.Fprintf(&s, "M 100644 inline %s\n", name)
+		data(fmt.Sprintf("version %d\n%s", i, strings.Repeat("more\n", 50)))
+	}
+	r.Pipe(b, s.String(), "fast-import", "--quiet")
+	r.Git(b, "reset", "-q", "--hard", "main")
+	return r
+}
+
 // Listing describes everything below a folder byte for byte, by relative path. Times and the folder .git are left
 // out.
 func Listing(t Failer, dir string) map[string]string {

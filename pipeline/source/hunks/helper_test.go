@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/export"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -19,9 +20,9 @@ func open(t testing.TB, dir string) *source.Repo {
 	return repo
 }
 
-func export(t testing.TB, repo *source.Repo) *source.Export {
+func slot(t testing.TB, repo *source.Repo) *export.Export {
 	t.Helper()
-	e, err := repo.Export(t.Context(), filepath.Join(t.TempDir(), "slot"))
+	e, err := export.New(t.Context(), repo, filepath.Join(t.TempDir(), "slot"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func export(t testing.TB, repo *source.Repo) *source.Export {
 	return e
 }
 
-func hop(t gittest.Failer, e *source.Export, commit string, clean bool) source.SwitchStats {
+func hop(t gittest.Failer, e *export.Export, commit string, clean bool) export.SwitchStats {
 	t.Helper()
 	stats, err := e.Switch(context.Background(), commit, clean)
 	if err != nil {

@@ -238,7 +238,7 @@ func TestHunksOfEveryKind(t *testing.T) {
 	twin := r.Commit(t, "all but two")
 	without := []int{find(t, d, "binary data.bin"), find(t, d, "added empty2")}
 	most := slices.DeleteFunc(everything(d), func(i int) bool { return slices.Contains(without, i) })
-	e := export(t, repo)
+	e := slot(t, repo)
 	hop(t, e, from, false)
 	hop(t, e, apply(t, d, most...), false)
 	gittest.SameListing(t, gittest.Listing(t, e.Dir()), r.Checkout(t, filepath.Join(t.TempDir(), "want"), twin), "all but two")
@@ -411,7 +411,7 @@ func TestExportOfHunks(t *testing.T) {
 		}
 		before := gittest.Snapshot(r.Dir)
 		repo := open(t, r.Dir)
-		e := export(t, repo)
+		e := slot(t, repo)
 		d := hunks(t, repo, from, to)
 		var candidates [][]int
 		for range 6 {

@@ -47,7 +47,7 @@ func TestHunksOfMergeRootAndNothing(t *testing.T) {
 		t.Errorf("a root is compared with %q", d.From)
 	}
 	nothing := apply(t, d)
-	e := export(t, repo)
+	e := slot(t, repo)
 	hop(t, e, main, true)
 	hop(t, e, nothing, true)
 	if got := gittest.Listing(t, e.Dir()); len(got) > 0 {
@@ -140,7 +140,7 @@ func TestHunksOfSubmodules(t *testing.T) {
 		if h := d.Hunks[pin]; len(h.Requires) > 0 || !strings.HasPrefix(h.Text, "-Subproject commit ") || h.NewLines != 0 {
 			t.Errorf("got %+v", h)
 		}
-		e := export(t, repo)
+		e := slot(t, repo)
 		hop(t, e, apply(t, d, pin), true)
 		got := gittest.Listing(t, e.Dir())
 		if !strings.Contains(got["third/old/lib.h"], `"2\n"`) || got["third/new"] != "" || !strings.Contains(got["k.cu"], `"1\n"`) {
@@ -173,7 +173,7 @@ func TestHunksThroughGit(t *testing.T) {
 			repo := open(t, r.Dir)
 			d := hunks(t, repo, from, to)
 			checkEnds(t, repo, d)
-			e := export(t, repo)
+			e := slot(t, repo)
 			hop(t, e, apply(t, d, 0, 2), true)
 			want := lines(9, map[int]string{7: "seven\n"})
 			if got, _ := os.ReadFile(filepath.Join(e.Dir(), "d/k.cu")); d.Hunks[0].ID != "added d/n" || string(got) != want {
@@ -197,7 +197,7 @@ func TestHunksOfPartialClone(t *testing.T) {
 	repo := open(t, dir)
 	d := hunks(t, repo, from, to)
 	checkEnds(t, repo, d)
-	e := export(t, repo)
+	e := slot(t, repo)
 	hop(t, e, apply(t, d, 1), true)
 	want := lines(9, map[int]string{7: "seven\n"})
 	if got, _ := os.ReadFile(filepath.Join(e.Dir(), "k.cu")); string(got) != want {
@@ -251,7 +251,7 @@ func TestSplit(t *testing.T) {
 			t.Errorf("got %+v", h)
 		}
 	}
-	e := export(t, repo)
+	e := slot(t, repo)
 	hop(t, e, apply(t, f, added, added+1, added+3), true)
 	if got, _ := os.ReadFile(filepath.Join(e.Dir(), "new.cu")); string(got) != "one\nthree\n" {
 		t.Errorf("got %q", got)
@@ -358,7 +358,7 @@ func TestHunksInParallel(t *testing.T) {
 	d := hunks(t, repo, from, to)
 	var wg sync.WaitGroup
 	for g := range uint64(3) {
-		e := export(t, repo)
+		e := slot(t, repo)
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(g, 5))
 			for range 12 {

@@ -20,6 +20,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
+	"github.com/kbisect/kbisect/pipeline/source/export"
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
@@ -36,7 +37,7 @@ func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *po
 	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" {
 		words = append(words, filepath.Join(repo.WorkDir(), p.Plan.Dir, name))
 	}
-	settings, err := source.Digest(ctx, repo)
+	settings, err := export.Digest(ctx, repo)
 	if err != nil {
 		p.Fresh = true
 		return

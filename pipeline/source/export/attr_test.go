@@ -1,4 +1,4 @@
-package source
+package export
 
 import (
 	"crypto/sha256"
@@ -13,9 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
-	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
-	"github.com/kbisect/kbisect/pipeline/source/internal/wildmatch"
 )
 
 func TestAttributesEqualGit(t *testing.T) {
@@ -237,16 +235,4 @@ func TestSafeSubmoduleName(t *testing.T) {
 			t.Errorf("%q: got %v", name, got)
 		}
 	}
-}
-
-func FuzzParsers(f *testing.F) {
-	f.Add([]byte("tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a> 1 +0000\n\nx"), `[[:alpha:]\`, "[")
-	f.Add([]byte("author > 1 +9999"), "**/[a-z]*", "d/e")
-	f.Fuzz(func(t *testing.T, data []byte, pattern, text string) {
-		describe(&commits.Node{}, data)
-		splitRev(text)
-		if len(pattern) < 20 && len(text) < 40 {
-			wildmatch.Match(pattern, text)
-		}
-	})
 }

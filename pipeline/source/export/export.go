@@ -1,9 +1,21 @@
-package source
+// Package export lays commits out in folders that can be built.
+//
+// An [Export] owns a private folder, the slot, and [Export.Switch] moves it from commit to commit. Only what differs is
+// written, because make rebuilds what has a new time; what a build or anybody else has changed in the meantime is found by
+// looking at the slot before each switch, and restored. A switch has three parts: a plan says what is to become of which
+// path and reads objects only, a scan says what the slot really holds, and then the slot is changed.
+//
+// A commit that cannot be written as git would write it, or that takes more of the disk than any commit of the repository
+// should, is refused before anything of it is written; that is the commit's fault and no error of the machine. The package
+// must not know ranges or why a commit is wanted, and the user's own files are only ever read.
+package export
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +34,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kbisect/kbisect/pipeline/folder"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
@@ -179,26 +192,25 @@ type SwitchStats struct {
 	Full    bool // the slot was filled from nothing
 }
 
-// Export prepares dir as an empty slot, which stays when the Repo is closed. An
-// existing folder is emptied, but only if it is a slot already (its state
-// lies beside it in dir + ".state") or holds nothing.
-func (r *Repo) Export(ctx context.Context, dir string) (*Export, error) {
+// New prepares dir as an empty slot, which stays when the Repo is closed. An existing folder is emptied, but only if it is a
+// slot already (its state lies beside it in dir + ".state") or holds nothing.
+func New(ctx context.Context, r *source.Repo, dir string) (*Export, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("export into %s: %w", dir, err)
 	}
-	if err := refuseSlot(r.read.Layout, abs); err != nil {
+	from, list, held := source.Inside(r)
+	if err := refuseSlot(from.Layout, abs); err != nil {
 		return nil, err
 	}
 	s, stamp, err := openSlot(ctx, abs)
 	if err != nil {
 		return nil, err
 	}
-	from := r.read.Repo
 	if from.Objects, err = from.Objects.Another(); err != nil {
 		return nil, errors.Join(fmt.Errorf("export into %s: %w", abs, err), s.close())
 	}
-	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(from, r.read.list), known: r.held, subs: map[string]*handle{}}
+	e := &Export{dir: abs, slot: s, stamp: stamp, main: newHandle(from, list), known: held, subs: map[string]*handle{}}
 	e.forget()
 	return e, nil
 }
@@ -286,7 +298,7 @@ func (e *Export) hear() {
 }
 
 // Switch makes the slot hold a commit, given by its full id or as returned by
-// [Diff.Apply] of the same Repo. Paths that are equal in the commit before are
+// Compose of the same Repo. Paths that are equal in the commit before are
 // not touched; all that is written gets one time, later than that of anything
 // in the slot. Files of the commit that a build has changed are restored. With
 // clean everything else is deleted, and the modes of folders are restored, so
@@ -398,6 +410,28 @@ func (h *handle) readGit(ctx context.Context) (*gitdir.Repo, error) {
 		return nil, fmt.Errorf("read the references of %s: %w", h.CommonDir, err)
 	}
 	return gitdir.Read(h.CommonDir, h.Features.Extensions, string(refs)), nil
+}
+
+// Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
+// configuration of filters are. Branches and remotes do not count.
+func Digest(ctx context.Context, r *source.Repo) (string, error) {
+	from, _, _ := source.Inside(r)
+	dir, err := newHandle(from, nil).readGit(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the settings of %s: %w", from.CommonDir, err)
+	}
+	sum, counts := sha256.New(), true
+	config, _ := os.ReadFile(filepath.Join(from.CommonDir, "config")) // it was read when the repository was opened
+	for line := range bytes.Lines(config) {
+		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte("[")) {
+			counts = !bytes.HasPrefix(line, []byte("[branch ")) && !bytes.HasPrefix(line, []byte("[remote "))
+		}
+		if counts {
+			fmt.Fprintf(sum, "%s\n", line)
+		}
+	}
+	fmt.Fprintln(sum, dir.Digest())
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // reset empties the slot, whatever happened to it.

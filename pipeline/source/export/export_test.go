@@ -1,10 +1,11 @@
-package source
+package export
 
 import (
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
@@ -183,12 +185,12 @@ func TestSwitchEqualsCheckout(t *testing.T) {
 		for _, c := range commits {
 			want[c] = r.Checkout(rt, filepath.Join(base, "want"), c)
 		}
-		repo, err := Open(r.Dir)
+		repo, err := source.Open(r.Dir)
 		if err != nil {
 			rt.Fatalf("%v", err)
 		}
 		defer repo.Close()
-		e, err := repo.Export(t.Context(), filepath.Join(base, "slot"))
+		e, err := New(t.Context(), repo, filepath.Join(base, "slot"))
 		if err != nil {
 			rt.Fatalf("%v", err)
 		}
@@ -412,7 +414,7 @@ func TestStampsGrow(t *testing.T) {
 	b := r.Commit(t, "b")
 	repo := open(t, r.Dir)
 	dir := filepath.Join(t.TempDir(), "slot")
-	e, err := repo.Export(t.Context(), dir)
+	e, err := New(t.Context(), repo, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -443,7 +445,7 @@ func TestStampsGrow(t *testing.T) {
 	hop(t, e, a, false)
 	check("output from the future")
 	e.Close()
-	if e, err = repo.Export(t.Context(), dir); err != nil {
+	if e, err = New(t.Context(), repo, dir); err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
@@ -563,7 +565,7 @@ func TestUserFilesUntouched(t *testing.T) {
 	}
 	before := snapshot()
 	repo := open(t, r.Dir)
-	if _, err := repo.Range(t.Context(), a, "HEAD", RangeOptions{Paths: []string{"f"}}); err != nil {
+	if _, err := repo.Range(t.Context(), a, "HEAD", source.RangeOptions{Paths: []string{"f"}}); err != nil {
 		t.Fatal(err)
 	}
 	e := export(t, repo)
@@ -576,13 +578,13 @@ func TestUserFilesUntouched(t *testing.T) {
 		t.Fatal("the repository has changed")
 	}
 	for _, dir := range []string{r.Dir, filepath.Dir(r.Dir), filepath.Join(r.Dir, ".git")} {
-		if _, err := repo.Export(t.Context(), dir); err == nil {
+		if _, err := New(t.Context(), repo, dir); err == nil {
 			t.Errorf("export into %s was not refused", dir)
 		}
 	}
 	foreign := t.TempDir()
 	os.WriteFile(filepath.Join(foreign, "precious"), nil, 0o666)
-	if _, err := repo.Export(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "hint:") {
+	if _, err := New(t.Context(), repo, foreign); err == nil || !strings.Contains(err.Error(), "hint:") {
 		t.Errorf("a foreign folder was taken: %v", err)
 	}
 }
@@ -776,6 +778,25 @@ func TestExportEndsWithItsContext(t *testing.T) {
 	if stats := hop(t, e, a, false); stats.Written != files {
 		t.Errorf("%+v", stats)
 	}
+}
+
+// cutOff is a back end under which a context ends: with the object opened after so many others.
+type cutOff struct {
+	objects.Reader
+	cancel context.CancelFunc
+	after  int
+
+	mu     sync.Mutex
+	opened int
+}
+
+func (c *cutOff) Open(id string) (string, int64, io.ReadCloser, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened++; c.opened == c.after {
+		c.cancel()
+	}
+	return c.Reader.Open(id)
 }
 
 func TestClash(t *testing.T) {

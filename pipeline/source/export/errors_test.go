@@ -1,4 +1,4 @@
-package source
+package export
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ func TestWriteErrorsSayWhatToDo(t *testing.T) {
 	}
 	repo := open(t, r.Dir)
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		if _, err := repo.Export(t.Context(), dir); err == nil || !strings.Contains(err.Error(), dir) {
+		if _, err := New(t.Context(), repo, dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: got %v", dir, err)
 		}
 	}

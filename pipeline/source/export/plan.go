@@ -1,4 +1,4 @@
-package source
+package export
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
 	"github.com/kbisect/kbisect/pipeline/source/internal/attributes"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
@@ -36,7 +37,7 @@ type leaf struct {
 type plan struct {
 	e     *Export
 	walk  *trees.Walk // over the trees of all modules
-	paths Paths
+	paths source.Paths
 	mods  map[string]*module // of the wanted commit, by prefix
 	puts  map[string]leaf
 	dels  map[string]bool
@@ -48,7 +49,7 @@ type plan struct {
 
 // newPlan returns an empty plan for a slot.
 func newPlan(ctx context.Context, e *Export) (*plan, error) {
-	paths, err := ParsePaths(e.Paths)
+	paths, err := source.ParsePaths(e.Paths)
 	if err != nil {
 		return nil, err
 	}
