@@ -21,12 +21,10 @@ type Change struct {
 	Uncompared     []string // fields of Reading that could not be compared: one of the two lacks them
 }
 
-// Between compares a reading of before a trial with one of after it. The after
-// reading is to be taken when the trial's own processes have ended and left the
-// device (Watch.Clear), and the before reading when they had not begun: so
-// every process in either belongs to another user of the device. Process numbers
-// cannot tell them apart, because the driver counts processes outside of the
-// container that kbisect may run in. events are those of the time between.
+// Between compares a reading from before a trial with one from after it. The second must be taken when the trial's own
+// processes have ended and left the device (Watch.Clear), and the first before they begin: then every process in
+// either belongs to another user of the device. Process numbers could not show whose a process is, because the driver
+// counts them outside of the container that kbisect may run in. events are those of the time between.
 func Between(before, after Reading, events []Event) Change {
 	c := Change{
 		Bits:           (before.Reasons | after.Reasons) &^ calmReasons,
@@ -60,7 +58,7 @@ func Between(before, after Reading, events []Event) Change {
 	return c
 }
 
-// calmReasons are no throttling: idling, and clocks that a person chose.
+// calmReasons are not throttling: idling, and clocks that a person chose.
 const calmReasons = reasonIdle | reasonUserClocks | reasonDisplayClocks
 
 // foreign joins two lists; of a process in both, the later entry counts.
@@ -84,16 +82,14 @@ func asked(r Reading) string {
 	return r.RecoveryAction
 }
 
-// Throttled reports whether the clocks were held down in a way that spoils a
-// timing, and names all that held them down, also what does not count: thermal
-// slowdown by software or hardware, the power brake, and a hardware slowdown
-// without a reason count, however short, by a bit in either reading or a counter
-// that grew: a device that is fit never does it. The power cap and sync boost are
-// the normal state of many cards under full load, where every candidate meets them
-// alike.
+// Throttled reports whether the clocks were held down in a way that spoils a timing, and names everything that held
+// them down, even what does not count. Thermal slowdown by software or hardware, the power brake, and a hardware
+// slowdown without a reason count, however short they were: a bit in either reading, or a counter that grew. A healthy
+// device shows none of them. The power cap and sync boost do not count: they are the normal state of many cards under
+// full load, and hold down every candidate alike.
 //
-// (nvbench discards a sample, for whatever reason, when the clock during it was
-// under 75 % of the default; a power cap seldom goes that low, the others do.)
+// (nvbench discards a sample, for whatever reason, if the clock during it was under 75 % of the default. A power cap
+// seldom goes that low; the others do.)
 func (c Change) Throttled() (bool, string) {
 	const always = reasonHWSlowdown | reasonSWThermal | ReasonHWThermal | reasonHWPowerBrake
 	hit, shown := c.Bits&always != 0, c.Bits

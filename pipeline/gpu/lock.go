@@ -77,7 +77,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 		signHolder(f)
 		return func() { _ = f.Close() }, nil // which drops the lock; a second Close only fails
 	}
-	return nil, fmt.Errorf("lock device %s: %s is removed again and again", uuid, path)
+	return nil, fmt.Errorf("lock device %s: %s keeps being removed", uuid, path)
 }
 
 // lockPath names the file; a UUID is letters, digits and dashes, and anything

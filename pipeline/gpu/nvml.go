@@ -147,8 +147,8 @@ func (a *asking) ask(field, symbol string, f func() nvml.Return) bool {
 	return a.note(field, f())
 }
 
-// told is what get gives, or nothing where it does not succeed.
-func told[T any](a *asking, field, symbol string, get func() (T, nvml.Return)) T {
+// valueOf is what get returns, or the zero value if it does not succeed.
+func valueOf[T any](a *asking, field, symbol string, get func() (T, nvml.Return)) T {
 	var v, none T
 	if !a.ask(field, symbol, func() (r nvml.Return) { v, r = get(); return r }) {
 		return none
@@ -188,8 +188,8 @@ func lacks(symbol string) string { return "the driver is too old: it lacks " + s
 func (d *device) identity() Device {
 	a := &asking{d: d}
 	out := Device{Index: d.index, UUID: a.present()}
-	out.Name = told(a, "Name", "nvmlDeviceGetName", d.dev.GetName)
-	out.MemoryTotal = told(a, "MemoryTotal", "nvmlDeviceGetMemoryInfo", d.dev.GetMemoryInfo).Total
+	out.Name = valueOf(a, "Name", "nvmlDeviceGetName", d.dev.GetName)
+	out.MemoryTotal = valueOf(a, "MemoryTotal", "nvmlDeviceGetMemoryInfo", d.dev.GetMemoryInfo).Total
 	d.limits(a, &out)
 	d.mig(a, &out)
 	now := d.readInto(a)
@@ -207,12 +207,12 @@ func (d *device) limits(a *asking, out *Device) {
 		}
 		return r
 	})
-	out.SMClockMax = told(a, "SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return d.whole.GetMaxClockInfo(nvml.CLOCK_SM) })
-	out.PersistenceMode = told(a, "PersistenceMode", "nvmlDeviceGetPersistenceMode", func() (string, nvml.Return) {
+	out.SMClockMax = valueOf(a, "SMClockMax", "nvmlDeviceGetMaxClockInfo", func() (uint32, nvml.Return) { return d.whole.GetMaxClockInfo(nvml.CLOCK_SM) })
+	out.PersistenceMode = valueOf(a, "PersistenceMode", "nvmlDeviceGetPersistenceMode", func() (string, nvml.Return) {
 		mode, r := d.whole.GetPersistenceMode()
 		return onOff(mode == nvml.FEATURE_ENABLED), r
 	})
-	out.PowerLimitW = thousandth(told(a, "PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", d.whole.GetEnforcedPowerLimit))
+	out.PowerLimitW = thousandth(valueOf(a, "PowerLimitW", "nvmlDeviceGetEnforcedPowerLimit", d.whole.GetEnforcedPowerLimit))
 }
 
 // read is a reading by itself. The UUID is asked for first: without one the device is lost.
@@ -239,16 +239,16 @@ func (d *device) readInto(a *asking) Reading {
 // readPower asks for clocks in MHz, degrees Celsius and watts.
 func (d *device) readPower(a *asking, out *Reading) {
 	clock := func(field string, of nvml.ClockType) uint32 {
-		return told(a, field, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.whole.GetClockInfo(of) })
+		return valueOf(a, field, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) { return d.whole.GetClockInfo(of) })
 	}
 	out.SMClock, out.MemClock = clock("SMClock", nvml.CLOCK_SM), clock("MemClock", nvml.CLOCK_MEM)
-	out.Temperature = told(a, "Temperature", "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.whole.GetTemperature(nvml.TEMPERATURE_GPU) })
-	out.PowerW = thousandth(told(a, "PowerW", "nvmlDeviceGetPowerUsage", d.whole.GetPowerUsage))
+	out.Temperature = valueOf(a, "Temperature", "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) { return d.whole.GetTemperature(nvml.TEMPERATURE_GPU) })
+	out.PowerW = thousandth(valueOf(a, "PowerW", "nvmlDeviceGetPowerUsage", d.whole.GetPowerUsage))
 }
 
 // readMemory asks for the health of the memory.
 func (d *device) readMemory(a *asking, out *Reading) {
-	out.ECCUncorrected = told(a, "ECCUncorrected", "nvmlDeviceGetTotalEccErrors", func() (uint64, nvml.Return) {
+	out.ECCUncorrected = valueOf(a, "ECCUncorrected", "nvmlDeviceGetTotalEccErrors", func() (uint64, nvml.Return) {
 		return d.whole.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 	})
 	a.ask("RemappedRows", "nvmlDeviceGetRemappedRows", func() nvml.Return {
@@ -278,7 +278,7 @@ func (d *device) readReasons(a *asking, out *Reading) {
 	if !d.has(symbol) {
 		symbol, get = "nvmlDeviceGetCurrentClocksThrottleReasons", d.whole.GetCurrentClocksThrottleReasons
 	}
-	out.Reasons = Reasons(told(a, "Reasons", symbol, get))
+	out.Reasons = Reasons(valueOf(a, "Reasons", symbol, get))
 }
 
 // readFields asks for all counters in one call, so that they belong to one moment.

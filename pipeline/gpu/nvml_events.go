@@ -79,8 +79,8 @@ type follower struct {
 	ended func(why string)
 }
 
-// run waits for events until ctx is done, in short waits: a wait of the driver cannot be interrupted. Errors that pass
-// are tried again; a device that is lost has no more to tell.
+// run waits for events until ctx is done, in short waits: a wait of the driver cannot be interrupted. After an error it
+// tries again, up to maxFailures times in a row; a device that is lost reports nothing more.
 func (f *follower) run(ctx context.Context) {
 	defer f.set.Free()
 	for failures := 0; ctx.Err() == nil; {

@@ -31,7 +31,7 @@ func newSlice(lib nvml.Interface, dev nvml.Device) (*device, error) {
 	a := &asking{d: parent}
 	at, ok := d.instance(a, dev)
 	at.parent = a.present()
-	if !ok { // then its processes and events cannot be told from those of other slices
+	if !ok { // without its place, its processes and events look like those of other slices
 		return nil, fmt.Errorf("the place of the slice on its GPU: %s", a.absent[0].Why)
 	}
 	d.slice = &at

@@ -170,7 +170,7 @@ func find(name string, rep Report, strict bool) (string, error) {
 	return findUUID(name, rep, strict)
 }
 
-// findUUID takes the beginning of a UUID for it when only one device has it.
+// findUUID finds a device or slice by its UUID, or by the beginning of it if no other one begins like that.
 func findUUID(name string, rep Report, strict bool) (string, error) {
 	owners := map[string]Device{}
 	for _, d := range rep.Devices {
@@ -184,7 +184,7 @@ func findUUID(name string, rep Report, strict bool) (string, error) {
 		owners = map[string]Device{name: d}
 	}
 	if len(owners) > 1 {
-		return "", noDevice(name, "more than one device begins so", rep)
+		return "", noDevice(name, "more than one UUID begins with it", rep)
 	}
 	for uuid, d := range owners {
 		if uuid == d.UUID {
@@ -237,8 +237,8 @@ type Held struct {
 	releases []func()
 }
 
-// Take locks a device, and watches it. One that another process has is waited for until ctx ends, and waiting is told of it;
-// where that is nil the error wraps errLocked.
+// Take locks a device and watches it. If another process has it, Take calls waiting with the reason and waits until ctx
+// ends; if waiting is nil, it fails at once with an error that wraps errLocked.
 func (h *Held) Take(ctx context.Context, id string, waiting func(why error)) error {
 	release, err := TryLock(id)
 	if errors.Is(err, errLocked) && waiting != nil {
@@ -258,8 +258,8 @@ func (h *Held) Take(ctx context.Context, id string, waiting func(why error)) err
 	return nil
 }
 
-// TakeFree takes up to n of some devices that nobody else has locked or computes on. If there is none it waits for the first
-// as Take does. The reasons why others were not taken are by device.
+// TakeFree takes up to n of the devices that nobody else has locked or computes on. If there is none it waits for the
+// first of ids, as Take does. busy says, by device, why others were not taken.
 func (h *Held) TakeFree(ctx context.Context, ids []string, n int, waiting func(why error)) (busy map[string]string, err error) {
 	busy = map[string]string{}
 	for _, id := range ids {

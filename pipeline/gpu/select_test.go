@@ -36,7 +36,7 @@ func TestSelectNamed(t *testing.T) {
 	for spec, why := range map[string]string{
 		"9":       `device "9": no such device`,
 		"-1":      "no such device",
-		"GPU-00":  "more than one device begins so",
+		"GPU-00":  "more than one UUID begins with it",
 		"GPU-zz":  "no such device",
 		"MIG-":    "more than one device",
 		"2":       "it is cut into slices; name one of them",

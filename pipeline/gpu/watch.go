@@ -12,10 +12,8 @@ import (
 type reader interface {
 	identity() Device
 	read() Reading
-	// follow sends the device's events to put, from a goroutine of its own,
-	// until stop is called; stop does not wait for its end. When the driver
-	// stops telling before that, the goroutine calls ended with the reason and
-	// goes.
+	// follow sends the device's events to put, from a goroutine of its own, until stop is called; stop does not wait
+	// for its end. If the driver stops reporting before that, the goroutine calls ended with the reason and ends.
 	follow(put func(Event), ended func(why string)) (stop func(), err error)
 }
 
@@ -29,7 +27,7 @@ type Watch struct {
 	mu       sync.Mutex
 	stop     func() // not nil once followed
 	closed   bool
-	noEvents string // why there are no events (any more)
+	noEvents string // why there are no events, or no more
 	events   []Event
 }
 
@@ -94,9 +92,8 @@ func silent() Reading {
 	return r
 }
 
-// Follow begins to collect the device's events for Events. Where the driver
-// does not tell them, Absent of every later Reading names "Events" with the
-// reason. Calling it again, or after Close, does nothing.
+// Follow begins to collect the device's events for Events. If the driver does not report them, Absent of every later
+// Reading names "Events" with the reason. Calling it again, or after Close, does nothing.
 func (w *Watch) Follow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,9 +119,8 @@ func (w *Watch) Close() {
 	}
 }
 
-// Events returns what was received at or after since, in order. An event comes
-// a moment after its cause; that of a process comes as a rule before the
-// process is gone from Reading.Processes.
+// Events returns what was received at or after since, in order. An event comes a moment after its cause; that of a
+// process usually comes before the process is gone from Reading.Processes.
 func (w *Watch) Events(since time.Time) []Event {
 	return slices.DeleteFunc(w.received(), func(e Event) bool { return !e.Time.IsZero() && e.Time.Before(since) })
 }

@@ -46,10 +46,9 @@ func newXid(xid uint64, at time.Time) Event {
 	return Event{Time: at, Xid: xid, Kind: kind, Text: text}
 }
 
-// explainXid returns what is at fault in an Xid, and its meaning. NVIDIA's catalogue
-// calls many numbers ambiguous; those stand here with the side that is to
-// blame in practice, and the device's own answers (Reading.RecoveryAction,
-// Lost, the ECC counts) come before any number.
+// explainXid returns what is at fault in an Xid, and its meaning. NVIDIA's catalogue calls many numbers ambiguous; they
+// are listed here under what is to blame in practice. What the device itself reports (Reading.RecoveryAction, Lost,
+// the ECC counts) comes before any number.
 func explainXid(xid uint64) (kind, text string) {
 	if text, ok := programXids[xid]; ok {
 		return kindProgram, text
@@ -60,8 +59,8 @@ func explainXid(xid uint64) (kind, text string) {
 	return kindUnknown, "an error that kbisect does not know"
 }
 
-// programXids leave the device healthy. 45 also follows each kill of a process
-// that had work on the device, so by itself it does not even say crash.
+// programXids leave the device healthy. 45 also follows each kill of a process that had work on the device, so by itself
+// it does not even mean a crash.
 var programXids = map[uint64]string{
 	8:   "the program's work did not end in time",
 	11:  "the program sent commands that the device cannot read",
@@ -73,6 +72,7 @@ var programXids = map[uint64]string{
 	109: "the program's work did not yield the device in time",
 }
 
+// machineXids are faults of the device, its links or its firmware.
 var machineXids = map[uint64]string{
 	46:  "the GPU stopped processing",
 	48:  "uncorrected memory error (ECC)",
