@@ -34,7 +34,7 @@ func (f file) check() error {
 	return f.checkPages(db)
 }
 
-// checkHeader finds out without SQLite what SQLite would take for a new database.
+// checkHeader refuses, without SQLite, what SQLite would take for a new database, and returns the size in bytes.
 func (f file) checkHeader() (size int64, err error) {
 	r, err := os.Open(f.path)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f file) checkHeader() (size int64, err error) {
 	return fi.Size(), nil
 }
 
-// checkVersion refuses databases of other programs and of other versions.
+// checkVersion refuses databases of other programs and of other versions of the tables.
 func (f file) checkVersion(db *sql.DB) error {
 	var app, version int
 	if err := db.QueryRow("PRAGMA application_id").Scan(&app); err != nil {

@@ -64,8 +64,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("another run works on this repository: %s holds %s\nhint: --wait waits for it; the lock ends with the process", who, e.Path)
 }
 
-// fail adds what was being done to err, and turns the driver's codes into errors
-// that have a hint and that errors.Is and errors.As recognise. Of no error it makes none.
+// fail adds what was being done to err, and turns the driver's codes into errors that have a hint and that errors.Is
+// and errors.As recognise. nil stays nil.
 func (f file) fail(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -137,6 +137,7 @@ func (f file) probe() error {
 	return t.Sync()
 }
 
+// damaged makes the error for a file that cannot be trusted; err is the cause, if there is one.
 func (f file) damaged(err error, format string, args ...any) *damagedError {
 	return &damagedError{Path: f.path, Reason: fmt.Sprintf(format, args...), Err: err}
 }

@@ -23,7 +23,7 @@ type RunLock struct {
 // was killed shares the file until its program begins, which takes a moment on a busy machine.
 const orphaned = 10 * time.Second
 
-// lockRun is [Store.Lock] for the store in dir.
+// lockRun is [Store.Lock] for the store in dir. It waits only for a lock whose holder has ended, see orphaned.
 func lockRun(dir, session string) (*RunLock, error) {
 	path := filepath.Join(dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
@@ -80,7 +80,7 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// writeHolder tells others who holds the lock. The lock itself is the kernel's.
+// writeHolder writes who holds the lock, for the messages of others. The lock itself is the kernel's.
 func writeHolder(f *os.File, session string) error {
 	if err := f.Truncate(0); err != nil {
 		return err

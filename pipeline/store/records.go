@@ -19,7 +19,7 @@ type Launch struct {
 	Wall         time.Duration
 	Outcome      []byte // JSON
 
-	samples int // a column without use, which the checksum covers; always 0
+	samples int // a column that is no longer used; always 0, and the checksum covers it
 }
 
 var launches = table[Launch]{
@@ -117,7 +117,7 @@ func (s *Store) RecordGood(g Good) error {
 	return s.file.fail(err, "record %s as good", g.Commit)
 }
 
-// Goods returns the known good commits, the newest record first.
+// Goods returns the commits that are known to be good, the newest record first.
 func (s *Store) Goods() ([]Good, error) {
 	list, err := goods.query(s.db, s.file, "ORDER BY recorded DESC, commit_id")
 	return list, s.file.fail(err, "list the good commits")

@@ -23,7 +23,7 @@ const (
 	Failed       = "error"         // kbisect's or the configuration's fault
 )
 
-// A Session is one search, over all its attempts.
+// A Session is one search, comparison, gate or the like, over all its attempts.
 type Session struct {
 	ID               string // from NewID
 	Created, Updated time.Time
@@ -31,7 +31,7 @@ type Session struct {
 	Args             []string // the command line
 	Config           []byte   // the exact policy as JSON, so that resuming asks nothing
 	Good, Bad        string   // the ends, commits
-	Axis             string   // history, flags, hunks
+	Axis             string   // of a search: history, flags, hunks; else the kind of session, such as gate
 	Seed             int64
 	Summary          string        // one line for lists
 	Finding          []byte        // JSON, once there is one
@@ -39,11 +39,10 @@ type Session struct {
 	Version          string        // of kbisect
 }
 
-// NewID returns a session id that sorts by time: 20261121-074512-3f9a17c2. The
-// suffix comes from random and marks processes on all of the machine: of two
-// sessions with one id, in whatever repositories, each would take the other's for
-// leftovers of its own and kill them. In 32 bits, a hundred begun in the same
-// second have the same one once in a million such seconds.
+// NewID returns a session id that sorts by time: 20261121-074512-3f9a17c2. The suffix comes from random. It has to be
+// unique on the whole machine, since processes are marked with the id: of two sessions with the same one, in whatever
+// repositories, each would take the other's processes for leftovers of its own and kill them. With 32 bits, of a
+// hundred sessions begun in the same second two have the same id once in a million such seconds.
 func NewID(now time.Time, random io.Reader) (string, error) {
 	var suffix [4]byte
 	if _, err := io.ReadFull(random, suffix[:]); err != nil {
@@ -57,8 +56,9 @@ var sessions = table[Session]{
 	columns: "id, created, updated, status, axis, good, bad, args, seed, elapsed_s, version, summary, config, finding",
 	label:   func(x *Session) string { return "the row of session " + x.ID },
 	values: func(x *Session) []any {
-		args, _ := json.Marshal(append([]string{}, x.Args...))            // cannot fail for strings
-		args = bytes.ReplaceAll(args, []byte(`\ufffd`), []byte("\uFFFD")) // of bytes that are not UTF-8, as it is written when it was read
+		args, _ := json.Marshal(append([]string{}, x.Args...)) // cannot fail for strings
+		// Bytes that are not UTF-8 become \ufffd here, but the character itself when the row is read and checked.
+		args = bytes.ReplaceAll(args, []byte(`\ufffd`), []byte("\uFFFD"))
 		return []any{x.ID, formatTime(x.Created), formatTime(x.Updated), x.Status, x.Axis, x.Good, x.Bad, string(args),
 			x.Seed, x.Elapsed.Seconds(), x.Version, x.Summary, document(x.Config), document(x.Finding)}
 	},
@@ -89,7 +89,7 @@ func sessionByID(q queryer, f file, id string) (Session, error) {
 	return list[0], nil
 }
 
-// CreateSession adds a session. A zero Updated becomes Created.
+// CreateSession adds a session, which needs an id that no other one has. A zero Updated becomes Created.
 func (s *Store) CreateSession(x Session) error {
 	if x.ID == "" {
 		return errors.New("create session: no id")
@@ -122,7 +122,8 @@ func (s *Store) UpdateSession(id string, f func(*Session)) error {
 	return s.file.fail(err, "update session %s", id)
 }
 
-// Session returns the session whose id is id or begins with it; "" and "last" mean the newest one.
+// Session returns the session whose id is id or begins with it; "" and "last" mean the newest one. It is an error if
+// none or several match.
 func (s *Store) Session(id string) (Session, error) {
 	if id == "" || id == "last" {
 		list, err := s.Sessions(1)

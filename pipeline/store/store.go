@@ -23,10 +23,9 @@ type Store struct {
 	db   *sql.DB
 }
 
-// Open opens the store in dir, which is kbisect/ in the common git directory.
-// ReadWrite creates a missing directory and file; ReadOnly then returns an error
-// that wraps [ErrNoStore]. A file that is damaged, or newer than this program, is an
-// error and is left as it is.
+// Open opens the store in dir, which is kbisect/ in the common git directory. If there is none, ReadWrite creates the
+// directory and the file, and ReadOnly returns an error that wraps [ErrNoStore]. A file that is damaged, or that another
+// version of the tables wrote, is an error and is left as it is.
 func Open(dir string, mode Mode) (*Store, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

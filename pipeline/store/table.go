@@ -164,6 +164,7 @@ func checksum(table string, columns []any) int64 {
 	return int64(h.Sum32())
 }
 
+// flag returns the column for a truth value: SQLite has none.
 func flag(b bool) int64 {
 	if b {
 		return 1
