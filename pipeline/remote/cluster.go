@@ -49,7 +49,7 @@ type Config struct {
 	Commits  []string                // 40 hex digits each; jobs must see them even if no reference leads to them
 	Folder   string                  // used as the shared folder if the settings name none
 	Logs     string                  // folder for the logs of launches, kept
-	Say      func(string)            // is told what the session waits for, and when it no longer does
+	Say      func(string)            // called with what the session waits for, and when it no longer does
 	OnPhase  func(pipeline.Activity) // progress of the slots; called from several goroutines
 }
 
@@ -84,12 +84,12 @@ type Cluster struct {
 	until    time.Time                  // end of the budget, zero if there is none; see Until
 	faults   map[string]int             // infrastructure faults so far, by node
 	warnings []string
-	said     string // what Say was told last
+	said     string // what Say was last called with
 }
 
 // Several independent faults can hit one block (a job cancelled by someone else, a controller that restarts without
 // it, a node that dies), so tries is generous: nodes that fail are left out after nodeFaults anyway. A fence that
-// is reached twice, with twice the time on the second try, is the candidate's doing and not a slow node's.
+// is reached twice, although the second try has twice the time, is due to the candidate and not to a slow node.
 const (
 	tries       = 8                // jobs that the machine may spoil before the search stops with an InfraError
 	fencedTries = 2                // jobs ended by the scheduler before the candidate is blamed

@@ -54,8 +54,8 @@ func private(dir string) error {
 }
 
 // program copies this program into the folder, unless it is there, and returns its path and digest. Where nothing
-// is shared it is compressed, since each job carries a copy. The digest tells versions apart; the folder's name has
-// its first 16 digits.
+// is shared it is compressed, since each job carries a copy. Each version has a digest of its own, whose first 16
+// digits are in the name of its folder.
 func (s shared) program(compressed bool) (path, digest string, err error) {
 	if digest, err = self(); err != nil {
 		return "", "", err
@@ -190,7 +190,7 @@ func readJSON(path string, v any) (ok bool, err error) {
 
 // errStrange says that something lies where a job writes a file, but kbisect did not make it. Waiting does not help
 // then.
-var errStrange = errors.New("no file that kbisect wrote")
+var errStrange = errors.New("not a file that kbisect wrote")
 
 // plain opens a file for reading that a job may have written, which means that the candidate may have written it.
 // Only a regular file will do: opening a pipe would wait for a writer (hence O_NONBLOCK), and a device has no end.

@@ -593,7 +593,7 @@ func TestStrangeResults(t *testing.T) {
 				c.executor = &leaving{x, stream, put}
 				_, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching})
 				var infra *bisect.InfraError
-				if !errors.As(err, &infra) || !strings.Contains(err.Error(), "no file that kbisect wrote") {
+				if !errors.As(err, &infra) || !strings.Contains(err.Error(), "not a file that kbisect wrote") {
 					t.Errorf("%v", err)
 				}
 				var m runtime.MemStats

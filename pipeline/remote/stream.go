@@ -82,7 +82,7 @@ func pack(ctx context.Context, repo *source.Repo, s Spec, file string, most int6
 		return err
 	}
 	if fi, err := os.Stat(file); err == nil && most > 0 && fi.Size() > most {
-		return &executor.RefusedError{Why: fmt.Sprintf("the sources of %s take %d MB, and a job carries at most %d MB\nhint: transport = \"shared\" and a volume that this machine sees, too (kbisect help clusters)", s.Request.Candidate.Brief(), fi.Size()>>20, most>>20)}
+		return &executor.RefusedError{Why: fmt.Sprintf("the sources of %s take %d MB, and a job carries at most %d MB\nhint: transport = \"shared\" and a volume that this machine sees too (kbisect help clusters)", s.Request.Candidate.Brief(), fi.Size()>>20, most>>20)}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func Work(ctx context.Context, path, version string) error {
 		}
 	}
 	if err := s.run(ctx, version, &res); err != nil {
-		if ctx.Err() != nil { // it was told to end: it has shown nothing
+		if ctx.Err() != nil { // it was stopped, and has shown nothing
 			return ctx.Err()
 		}
 		if correctable(err) {
@@ -141,8 +141,8 @@ func deviceFiles() bool {
 func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func(), err error) {
 	var closers []func()
 	closeAll = func() {
-		for i := range closers {
-			closers[len(closers)-1-i]()
+		for _, one := range slices.Backward(closers) {
+			one()
 		}
 	}
 	defer func() {
