@@ -14,6 +14,7 @@ import (
 // reportFile is where a benchmark tool is told to write its JSON, relative to the top.
 const reportFile = "bench.json"
 
+// goBenchmark matches a benchmark of package testing.
 var goBenchmark = lazy.Pattern(`(?m)^func Benchmark\w*\(`)
 
 // findGo recognises Go benchmarks. Those of a single package are built once; those of several are left to go test.
@@ -49,6 +50,8 @@ func findGo(d *folder) (project, bool) {
 	return p, true
 }
 
+// cargoBench finds the names in the [[bench]] sections of a Cargo.toml. Every benchmark with a harness other than
+// Rust's own has such a section.
 var cargoBench = lazy.Pattern(`(?m)^\[\[bench\]\][^\[]*?^name *= *"([^"]+)"`)
 
 // findCargo recognises Rust benchmarks. Criterion's are named one by one, since other harnesses do not know its
@@ -70,8 +73,10 @@ func findCargo(d *folder) (project, bool) {
 	return p, true
 }
 
+// pytestBenchmark matches a test that takes the fixture of pytest-benchmark.
 var pytestBenchmark = lazy.Pattern(`(?m)^\s*(?:async )?def test\w*\([^)]*\bbenchmark\b`)
 
+// pytestFile matches the files in which pytest looks for tests, and those that are called after benchmarks.
 var pytestFile = lazy.Pattern(`(?:^|/)(?:test_[^/]*|[^/]*_test|bench[^/]*)\.py$`)
 
 // findPytest recognises tests that take the fixture of pytest-benchmark.

@@ -38,7 +38,7 @@ type project struct {
 	Task    config.TaskConfig
 	Judged  []string  // comments on the task
 	Notes   []string  // comments on the run
-	Metric  *timeLine // that the program prints; nil where that is not known yet
+	Metric  *timeLine // that the program prints; nil if that is not known before it has run
 	From    string    // the metric's source if it is a file, else ""
 	File    string    // that file, relative to the top
 }
@@ -46,23 +46,22 @@ type project struct {
 // A finder recognises one kind of project; ok is false if it is another. It only reads.
 type finder func(*folder) (p project, ok bool)
 
-// finders lists what recognises a kind, the most specific first; the last accepts
-// everything. A new kind is one file with a finder, and its line here.
+// finders lists what recognises a kind, the most specific first; the last accepts everything. A new kind needs a file
+// with a finder, and its place here.
 func finders() []finder {
 	return []finder{findKernelbot, findTorch, findCargo, findGo, findCMake, findMake, findNvcc, findPytest, findScript}
 }
 
-// detectProject is the project in dir, as seen by the first finder that recognises it. Only a folder that cannot be
-// read is an error.
-func detectProject(dir string) (project, error) {
+// detectProject is the project in dir, as seen by the first finder that recognises it; the last one recognises
+// everything. Only a folder that cannot be read is an error.
+func detectProject(dir string) (p project, err error) {
 	d, err := openFolder(dir)
 	if err != nil {
 		return project{}, fmt.Errorf("look at the project: %w", err)
 	}
-	var p project
 	for _, find := range finders() {
-		if found, ok := find(d); ok {
-			p = found
+		var ok bool
+		if p, ok = find(d); ok {
 			break
 		}
 	}
@@ -158,8 +157,7 @@ func openFolder(dir string) (*folder, error) {
 	return d, nil
 }
 
-// isPlain reports whether name is a plain file, or a link to one. Opening a pipe
-// would wait forever.
+// isPlain reports whether name is a plain file, or a link to one. Opening a pipe would wait forever.
 func (d *folder) isPlain(name string) bool {
 	info, err := os.Stat(filepath.Join(d.dir, name))
 	return err == nil && info.Mode().IsRegular()
@@ -189,7 +187,8 @@ func (d *folder) read(name string) []byte {
 	return data
 }
 
-// below visits the files of the project down to a depth, as paths from its top. Hidden folders are left out.
+// below visits the files of the project down to a depth, as paths from its top. Hidden folders are left out, and so is
+// whatever comes after maxEntries of them.
 func (d *folder) below(depth int, visit func(file string)) {
 	seen := 0
 	_ = filepath.WalkDir(d.dir, func(name string, e fs.DirEntry, err error) error {

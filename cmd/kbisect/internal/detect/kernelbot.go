@@ -80,8 +80,7 @@ func oneOfMany(problems []string) string {
 	return fmt.Sprintf("FILL IN: this is one of %d problem folders here; name yours.", len(problems))
 }
 
-// submitted is the project of one submission, with comments on other problems and
-// submissions.
+// submitted is the project of one submission, with comments on other problems and submissions.
 func submitted(d *folder, file string, problems, files []string) project {
 	const most = 3
 	p := problemProject(d, problems[0], file)
@@ -192,7 +191,7 @@ func submissionFor(d *folder, dir string) string {
 	return name
 }
 
-// besideProblem is the submission in a problem folder; "" where there is none.
+// besideProblem is the submission in a problem folder; "" if there is none.
 func besideProblem(d *folder, dir string) string {
 	names := []string{"submission.py", "submission.cu"}
 	if t, err := kernelbot.ParseTask(d.read(path.Join(dir, "task.yml"))); err == nil {

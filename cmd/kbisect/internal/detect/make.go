@@ -66,7 +66,7 @@ type makeRules struct {
 	idle              bool              // the default target checks, tests or profiles, and builds nothing
 }
 
-// otherTools matches a recipe that checks, tests, profiles, installs or publishes; what that makes is no benchmark.
+// otherTools matches a recipe that checks, tests, profiles, installs or publishes: what it makes is not a benchmark.
 var otherTools = lazy.Pattern(`(?m)(?:^|[\s;&|@(/])(?:sudo|ncu|nsys|nv-nsight-cu-cli|nvprof|compute-sanitizer|cuda-memcheck|valgrind|gdb|pytest|unittest|tox|pip3?|uv|conda|docker|podman|ruff|black|isort|flake8|mypy|pylint|clang-format|clang-tidy|pre-commit|twine|mkdocs|sphinx-build|doxygen|rsync|scp|ssh)(?:[\s;&|)]|$)`)
 
 // makeTargets reads the rules of a Makefile as text. make itself is not asked, since reading a Makefile may run
@@ -189,17 +189,16 @@ var makeRule = lazy.Pattern(`(?m)^([A-Za-z0-9_$(){}./ -]+?)[ \t]*::?((?:[^=:\n][
 // fromSources matches what a program is made of.
 var fromSources = lazy.Pattern(`\.(c|cc|cpp|cxx|cu|o|obj|f90|rs|go)\b|\$[<^({]`)
 
-// namesSource matches the name of a source file: a phony target made from one is a
-// program even so.
+// namesSource matches the name of a source file: a target that is made from one is a program even if it is phony.
 var namesSource = lazy.Pattern(`\w\.(c|cc|cpp|cxx|cu|f90|rs)\b`)
 
-// makePhony matches a declaration of targets that are no files.
+// makePhony matches a declaration of targets that are not files.
 var makePhony = lazy.Pattern(`(?m)^\.PHONY[ \t]*:(.*)$`)
 
 // makeVariable matches an assignment of a single word, which may be the name of a program.
 var makeVariable = lazy.Pattern(`(?m)^[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*[:?]?=[ \t]*([A-Za-z0-9_./-]+)[ \t]*(?:#.*)?$`)
 
-// neverProgram reports a name that customarily is an action.
+// neverProgram reports whether a name is customarily that of an action.
 func neverProgram(target string) bool {
 	verb, _, two := strings.Cut(strings.ReplaceAll(target, "_", "-"), "-")
 	if two && slices.Contains([]string{"run", "test", "check", "clean", "install", "lint", "format", "serve", "build", "docs"}, verb) {

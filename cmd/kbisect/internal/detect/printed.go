@@ -89,7 +89,7 @@ var (
 	spaces       = lazy.Pattern(` +`)
 )
 
-// Words in a line that tell what its time is about.
+// Words in a line that say what its time is about.
 var (
 	averageTime = lazy.Pattern(`(?i)\b(avg|average|mean|median|per)\b`)
 	kernelTime  = lazy.Pattern(`(?i)kernel|execution|\bgpu\b|\bdevice\b`)
@@ -114,8 +114,8 @@ func timeRank(line, label string) int {
 }
 
 // patternOf turns a line into a regular expression. at are the byte offsets of the number that is read and of its
-// unit (start, end, start, end). Whole numbers with a name before them become groups that tell cases apart; other
-// numbers match any number. The pattern ends with the unit or with the last such group.
+// unit (start, end, start, end). Whole numbers with a name before them become groups, whose values name the case; other
+// numbers match any number. The pattern ends with the unit or with the last such group, since what follows may vary.
 func patternOf(line string, at []int) string {
 	taken := []string{"value", "unit", "of", "x"} // names that a group may not have
 	var text strings.Builder

@@ -25,7 +25,7 @@ func (p project) config() ([]byte, error) {
 	if p.Kind == kernels.KindKernelbot && p.Task.Problem == "" {
 		p.Task.Problem = "." // as the user will fill it in
 	}
-	if _, err := config.Parse(config.FileName, p.render()); err != nil { // a file name that TOML cannot hold
+	if _, err := config.Parse(config.FileName, p.render()); err != nil {
 		return nil, fmt.Errorf("write configuration for %s: %w", p.What, err)
 	}
 	return text, nil
@@ -115,7 +115,8 @@ func within(top, dir string) (below string, ok bool) {
 }
 
 // WriteCommand writes the configuration of a command that the user gave. build is a line for the shell; "" builds
-// nothing. It replaces a configuration only if that is an unchanged stub of init's.
+// nothing. It replaces a configuration only if that is an unchanged stub of init's; otherwise the error wraps
+// fs.ErrExist.
 func WriteCommand(dir, build string, command []string) (path, kind string, err error) {
 	top := topOf(dir)
 	d, err := openFolder(top)
@@ -126,8 +127,9 @@ func WriteCommand(dir, build string, command []string) (path, kind string, err e
 	if build != "" {
 		p.Build = []string{"sh", "-c", build}
 	}
-	if p.Paths = inputPaths(d, p); len(command) > 0 { // what the command makes is no input
-		p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return build != "" && "./"+name == command[0] })
+	p.Paths = inputPaths(d, p)
+	if build != "" && len(command) > 0 { // a program at the top that the build makes is not an input
+		p.Paths = slices.DeleteFunc(p.Paths, func(name string) bool { return "./"+name == command[0] })
 	}
 	p.reports(d)
 	if err := removeStub(top); err != nil {
@@ -137,7 +139,8 @@ func WriteCommand(dir, build string, command []string) (path, kind string, err e
 }
 
 // AddMetric adds a metric to a configuration that has none: the likeliest time or rate in the output of its
-// program. It returns the line that it is read from; ok is false if there is none or the file has metrics already.
+// program. It returns the line that it is read from; ok is false if there is none or the file has metrics already. It
+// fails if the file cannot be read, parsed or written.
 func AddMetric(path, output string) (line string, ok bool, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

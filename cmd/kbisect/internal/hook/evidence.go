@@ -102,9 +102,8 @@ func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
 }
 
 // decide answers for a commit and its base, "" if there is none. The newest comparison, gate or search of the two
-// decides, so that repeating a command overrules an older result. A baseline of the commit counts, too: by
-// recording one after a comparison, a person accepts what was found. Without a base a measurement that ended well
-// is enough.
+// decides, so that repeating a command overrules an older result. A baseline of the commit counts too: by recording
+// one after a comparison, a person accepts what was found. Without a base a measurement that ended well is enough.
 func (e *pushEvidence) decide(base, commit string) (decision, error) {
 	for _, s := range e.sessions {
 		a := s.answer()

@@ -60,7 +60,7 @@ func gitOutput(ctx context.Context, repo *source.Repo, args ...string) (string, 
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// withoutGitDir removes the variables by which git leads the programs it calls to its repository: those of git
+// withoutGitDir removes the variables by which git points the programs that it calls to its repository: those of git
 // rev-parse --local-env-vars. With them a git in another directory would work on the wrong repository or index.
 func withoutGitDir(env []string) []string {
 	local := []string{"ALTERNATE_OBJECT_DIRECTORIES", "COMMON_DIR", "CONFIG", "CONFIG_COUNT", "CONFIG_PARAMETERS", "DIR", "GRAFT_FILE",

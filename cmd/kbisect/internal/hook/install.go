@@ -57,14 +57,14 @@ exit 0
 // ~.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// file is the pre-push hook in a folder of hooks.
+// file is the pre-push hook in a folder of hooks, with the place of another one that it replaced.
 type file struct {
 	dir  string
 	path string // of the hook that git calls
 	kept string // of the hook that was there before
 }
 
-// At is the pre-push hook of a folder of hooks. Neither need exist.
+// At is the pre-push hook of a folder of hooks. Neither the hook nor the folder need exist.
 func At(dir string) file {
 	path := filepath.Join(dir, "pre-push")
 	return file{dir, path, path + keptSuffix}
@@ -158,8 +158,8 @@ func (h file) Uninstall() (done string, err error) {
 	return h.path + " removed\n", nil
 }
 
-// DefaultDeadline is how long a push waits by default. Servers drop a connection that is silent for some minutes,
-// and people lose patience sooner.
+// DefaultDeadline is how long a push waits unless it is told otherwise. Servers drop a connection that is silent for
+// some minutes, and people lose patience sooner.
 const DefaultDeadline = 30 * time.Second
 
 // DeadlineVariable is the environment variable that sets the deadline if there is no option. The script exports it.

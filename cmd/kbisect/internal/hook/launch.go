@@ -94,7 +94,7 @@ func (k *pushCheck) note(a pipeline.Activity) {
 	k.doing = fmt.Sprintf("%s of %s", a.Doing, words.Short(a.Request.Candidate.Commit))
 }
 
-// lateNow is late for a caller that does not hold the lock.
+// lateNow is [pushCheck.late] for a caller that does not hold the lock.
 func (k *pushCheck) lateNow() decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,8 +181,9 @@ func (k *pushCheck) conclude(ctx context.Context, x *refCheck, l launches, t *se
 	return d
 }
 
-// answer is what the launches lead to. Only what is clear stops a push; it is clear enough if the pushed commit
-// failed every time there was time to launch it and its base never did. That rewrites the comparison's result, too.
+// answer is what the launches lead to. Only a clear result stops a push. It is clear enough if the pushed commit failed
+// each time there was time to launch it and its base never did; the result of the comparison is then changed to say
+// so, as it is stored and shown.
 func (l *launches) answer() answer {
 	base, pushed := l.got.Sides[0], l.got.Sides[1]
 	failing := pushed.Launches > 0 && pushed.Failed == pushed.Launches

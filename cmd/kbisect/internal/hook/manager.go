@@ -12,9 +12,9 @@ const Snippet = `# only the first command that reads standard input gets git's l
 kbisect hook pre-push "$@" || exit 1
 `
 
-// Managed tells whether core.hooksPath leads to hooks that belong to somebody else: file is the hook to edit by
-// hand and why the reason; both are "" if git's own folder is used. Such a folder is often committed, or made anew
-// by husky, so that kbisect does not write to it.
+// Managed says whether core.hooksPath leads to hooks that belong to somebody else: file is the hook to edit by hand
+// and why the reason; both are "" if git's own folder is used. Such a folder is often committed, or written anew by
+// husky, so kbisect must not write to it.
 func Managed(repo *source.Repo, dir string) (file, why string) {
 	switch {
 	case source.SameFolder(dir, filepath.Join(repo.CommonDir(), "hooks")):
