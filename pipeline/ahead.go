@@ -58,7 +58,7 @@ type spare struct {
 
 const (
 	aheadNice  = 10                     // lets a build ahead give way to everything else
-	aheadTick  = 100 * time.Millisecond // between two looks at what the machine bears
+	aheadTick  = 100 * time.Millisecond // between two looks at how much the machine can run
 	moreSpares = 1                      // workspaces besides one for each build at a time: a finished build keeps its own
 )
 
@@ -105,7 +105,7 @@ func (a *ahead) enter(job trial.Job) {
 	a.begin()
 }
 
-// leave says that a trial is over, which is no wish any more.
+// leave says that a trial is over, so that it is not wished for any more.
 func (a *ahead) leave(r bisect.Request) {
 	if a == nil {
 		return

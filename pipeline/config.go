@@ -22,11 +22,11 @@ type Config struct {
 	Devices []*gpu.Watch     // on which trials run; without any no device is watched
 	Caches  Caches           // as timed trials find them; "": warm if times are compared, else cold
 	Sandbox *proc.Sandbox    // of builds and launches, nil for none; New adds the nodes of watched devices
-	Jobs    int              // builds at a time; 1: only what is asked for; 0: what the machine can bear
+	Jobs    int              // builds at a time; 1: only what is asked for; 0: as many as the machine can run
 	Session string           // marks the processes, so that leftovers can be found
 	First   *Pipeline        // whose builds ahead are shared, and which is to be closed later; nil: none
 	Slot    int              // number of this pipeline among those that work side by side, from 0
-	Watch   *stopwatch.Watch // is told what the pipeline does; may be nil
+	Watch   *stopwatch.Watch // measures what the pipeline spends its time on; may be nil
 	OnPhase func(Activity)   // progress; may be nil; called from other goroutines
 }
 

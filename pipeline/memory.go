@@ -18,7 +18,7 @@ type Memory struct {
 	// Earlier is a trial of another session that answers a request; with take it answers no other request after
 	// this one. It may be nil.
 	Earlier func(r bisect.Request, take bool) (bisect.Outcome, bool)
-	Used    func(bisect.Request, bisect.Outcome) // is told of every trial that is handed out; may be nil
+	Used    func(bisect.Request, bisect.Outcome) // called with every trial that is handed out; may be nil
 	Sees    func(bisect.Outcome) bisect.Outcome  // what a search sees of a trial; nil: the trial as it is kept
 }
 
@@ -82,7 +82,7 @@ func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 }
 
 // recall returns the newest remembered outcome of a trial. One that was made ahead may have been given more time than
-// is wanted now, or less, and then is no answer.
+// is wanted now, or less, and then it does not count.
 func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 	for _, o := range slices.Backward(m.Known[r.ID()]) {
 		if o.Hurried == r.Hurry && o.Beyond == r.Past {

@@ -25,7 +25,7 @@ const jobLimit = 2 * time.Minute
 func Executor(ctx context.Context, out io.Writer, version, dir, configFile string) (ok bool) {
 	s := open(dir, configFile)
 	defer s.close()
-	// Without [executor], a user whose machine has Slurm wants to know whether it would work.
+	// Without [executor], a Slurm that is installed here is checked with the default settings.
 	settings := s.config.Executor
 	if _, err := exec.LookPath("sbatch"); err == nil && !settings.Away() {
 		settings.Kind = executor.Slurm

@@ -165,7 +165,7 @@ func commands(cfg *config.Config) Finding {
 }
 
 // buildCache checks that builds can be kept, and how much room there is for them. A cache below the folder for temporary
-// files, where there is no home, is a problem: systems clear that folder.
+// files, which is used if there is no home, is a problem: systems clear that folder.
 func buildCache(context.Context) Finding {
 	dir, warning, err := cache.Root()
 	if err != nil {

@@ -284,7 +284,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 		return nil
 	}
 	if len(ms) == 0 {
-		// Who names a metric wants to know that it is missing; anybody else sees a line of output that could be one.
+		// A metric that the user asked for must not be missing. Else a line of output that may hold one is shown.
 		if t.Policy.Measured || t.Policy.Asked != "" {
 			return cmp.Or(session.Unmeasured(t), exit.Usage(&compare.UnknownMetricError{Wanted: t.Policy.Judge.Metrics[0].Name, Sent: metric.Sent(bad)}))
 		}
