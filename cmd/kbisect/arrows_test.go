@@ -60,7 +60,7 @@ pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
-pipeline/reads: bisect pipeline/source
+pipeline/reads: bisect pipeline/folder pipeline/source
 pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/folder pipeline/gpu pipeline/proc pipeline/remote/executor pipeline/source pipeline/trial pipeline/workspace
 pipeline/remote/executor: bisect/hint kernels kernels/lazy
 pipeline/slots: bisect

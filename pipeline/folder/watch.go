@@ -93,17 +93,31 @@ func (w *Watch) Hear(happened func(id int32, gone bool)) bool {
 		case err != nil:
 			return false
 		}
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			id, mask := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:])
-			if mask&unix.IN_Q_OVERFLOW != 0 {
-				return false
+		lost := false
+		Events(buf[:n], func(id int32, mask uint32, _ string) {
+			lost = lost || mask&unix.IN_Q_OVERFLOW != 0
+			if lost {
+				return
 			}
 			gone := mask&unix.IN_IGNORED != 0
 			if gone {
 				w.room.Add(1)
 			}
 			happened(id, gone)
-			b = b[unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(b[12:])):]
+		})
+		if lost {
+			return false
 		}
+	}
+}
+
+// Events decodes inotify events as the kernel writes them: the watch that an event is of, what happened, and the name in
+// the folder that is watched, "" for what is watched itself.
+func Events(b []byte, event func(watch int32, mask uint32, name string)) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		id, mask := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		event(id, mask, strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00"))
+		b = b[end:]
 	}
 }

@@ -11,7 +11,6 @@
 package reads
 
 import (
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -22,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kbisect/kbisect/pipeline/folder"
 )
 
 // MaxOpened is the number of files and folders of one process from which on nothing is learned: they are kept with
@@ -125,22 +126,12 @@ func (w *Watch) follow() {
 			w.blind = w.blind || !errors.Is(err, os.ErrDeadlineExceeded)
 			return
 		}
-		w.take(buf[:n])
+		folder.Events(buf[:n], w.note)
 		select {
 		case <-time.After(pause):
 		case <-w.ended:
 			return
 		}
-	}
-}
-
-// take takes in events as the kernel writes them.
-func (w *Watch) take(b []byte) {
-	for len(b) >= unix.SizeofInotifyEvent {
-		id, mask := int32(binary.NativeEndian.Uint32(b)), binary.NativeEndian.Uint32(b[4:])
-		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-		w.note(id, mask, strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00"))
-		b = b[end:]
 	}
 }
 
@@ -180,7 +171,8 @@ func (w *Watch) Stop() (opened []string, ok bool) {
 		if errors.Is(err, unix.EAGAIN) {
 			break
 		}
-		if w.take(buf[:max(0, n)]); err != nil && !errors.Is(err, unix.EINTR) {
+		folder.Events(buf[:max(0, n)], w.note)
+		if err != nil && !errors.Is(err, unix.EINTR) {
 			w.blind = true
 		}
 	}
