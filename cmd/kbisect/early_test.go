@@ -25,7 +25,7 @@ out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 commit = os.environ["KBISECT_COMMIT"]
 with open(os.environ["NOTES"], "a") as f:
     left = [n for n in os.environ if n in ("KBISECT_GATE", "KBISECT_EARLY_MODULES", "KBISECT_EARLY_READY")]
-    print(early, os.environ["KBISECT_PURPOSE"], commit, open("id").read().strip(), sys.argv[0], sys.argv[1], sys.path[0] == os.getcwd(), early and (left or ":" in os.environ["PYTHONPATH"]), late, file=f)
+    print(early, os.environ["KBISECT_PURPOSE"], commit, int(open("n").read()) - 1, sys.argv[0], sys.argv[1], sys.path[0] == os.getcwd(), early and (left or ":" in os.environ["PYTHONPATH"]), late, file=f)
 out.write("phase: measure\n")
 for i in range(5):
     out.write("sample: %f us\n" % (installed.factor() * (1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
@@ -87,22 +87,19 @@ func TestInterpretersStartEarly(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			var commits []string
-			for i := range 16 {
-				us := "100"
-				more := ""
+			commits := r.commits(16, func(i int) map[string]string {
+				files := map[string]string{"bench.py": earlyBench, "more.py": "", "us": "100"}
 				if i >= 9 {
-					more = "import second\n" // of all that is imported only the bad side does this
+					files["more.py"] = "import second\n" // of all that is imported only the bad side does this
 				}
 				if i >= 9 && x.change == nil {
-					us = "140"
+					files["us"] = "140"
 				}
-				r.put(map[string]string{"bench.py": earlyBench, "more.py": more, "us": us, "id": fmt.Sprint(i)})
 				if x.change != nil {
-					x.change(i, func(name, text string) { r.put(map[string]string{name: text}) })
+					x.change(i, func(name, text string) { files[name] = text })
 				}
-				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
-			}
+				return files
+			})
 			command := `["python3", "bench.py", "first"]`
 			if x.args != nil {
 				command = fmt.Sprintf(`["python3", "bench.py", "first", %q]`, commits[9])
@@ -182,15 +179,13 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 		t.Run(fmt.Sprint("poisoned ", poison), func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			var commits []string
-			for i := range 16 {
+			commits := r.commits(16, func(i int) map[string]string {
 				kernel := "100\n"
 				if i >= 9 {
 					kernel = "140\n"
 				}
-				r.put(map[string]string{"bench.sh": jit, "kernel": kernel, "id": fmt.Sprint(i)})
-				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
-			}
+				return map[string]string{"bench.sh": jit, "kernel": kernel}
+			})
 			bad := filepath.Join(t.TempDir(), "bad")
 			if err := os.WriteFile(bad, []byte(commits[15]), 0o666); err != nil {
 				t.Fatal(err)
@@ -258,17 +253,16 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			var commits []string
-			for i := range 12 {
-				r.put(map[string]string{"bench.py": leavingBench, "us": "100", "id": fmt.Sprint(i)})
+			commits := r.commits(12, func(i int) map[string]string {
+				files := map[string]string{"bench.py": leavingBench, "us": "100"}
 				if i >= 7 && !slices.Contains(x.wrong, 7) {
-					r.put(map[string]string{"us": "115"})
+					files["us"] = "115"
 				}
 				if _ = os.Remove(filepath.Join(r.dir, "wrong")); slices.Contains(x.wrong, i) {
-					r.put(map[string]string{"wrong": ""})
+					files["wrong"] = ""
 				}
-				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
-			}
+				return files
+			})
 			text := r.noted(commits, 7, `["python3", "bench.py", `+x.args+`]`, x.toml, []string{"--jobs", "1"})
 			type launch struct{ begun, first, last, end float64 }
 			var all []launch
@@ -325,11 +319,9 @@ func TestInterpretersStartBesideTheFirstLaunchOfTheBadEnd(t *testing.T) {
 		t.Skip("NOT TESTED: no python3")
 	}
 	r := newRepo(t)
-	var commits []string
-	for i := range 4 {
-		r.put(map[string]string{"bench.py": importingBench, "id": fmt.Sprint(i), "us": fmt.Sprint(100 + 40*(i/2))})
-		commits = append(commits, r.commit(fmt.Sprint("change ", i)))
-	}
+	commits := r.commits(4, func(i int) map[string]string {
+		return map[string]string{"bench.py": importingBench, "us": fmt.Sprint(100 + 40*(i/2))}
+	})
 	text := r.noted(commits, 2, `["python3", "bench.py"]`, "", nil,
 		"PYTHONPATH="+installed(t, `import importlib, os, pkgutil, time
 begun = time.monotonic()
@@ -395,15 +387,13 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
-			var commits []string
-			for i := range 16 {
+			commits := r.commits(16, func(i int) map[string]string {
 				wrong := "no"
 				if i >= 9 {
 					wrong = "yes"
 				}
-				r.put(map[string]string{"bench.py": checkedBench, "wrong": wrong, "id": fmt.Sprint(i)})
-				commits = append(commits, r.commit(fmt.Sprint("change ", i)))
-			}
+				return map[string]string{"bench.py": checkedBench, "wrong": wrong}
+			})
 			lies := "none"
 			if x.lies >= 0 {
 				lies = commits[x.lies]

@@ -20,10 +20,19 @@ import (
 // history makes n commits on a line; content gives the script test.sh of commit i, from 1.
 func (r *repo) history(n int, content func(i int) string) (ids []string) {
 	r.t.Helper()
-	for i := 1; i <= n; i++ {
-		r.write("test.sh", "#!/bin/sh\n"+content(i)+"\n")
-		r.write("n", fmt.Sprintln(i))
-		ids = append(ids, r.commit(fmt.Sprintf("change %d", i)))
+	return r.commits(n, func(i int) map[string]string {
+		return map[string]string{"test.sh": "#!/bin/sh\n" + content(i+1) + "\n"}
+	})
+}
+
+// commits makes n commits on a line; files gives those that commit i, from 0, writes. Beside them the file n counts the
+// commits from 1, so that each of them has inputs of its own.
+func (r *repo) commits(n int, files func(i int) map[string]string) (ids []string) {
+	r.t.Helper()
+	for i := range n {
+		r.put(files(i))
+		r.put(map[string]string{"n": fmt.Sprintln(i + 1)})
+		ids = append(ids, r.commit(fmt.Sprint("change ", i+1)))
 	}
 	return ids
 }
