@@ -38,7 +38,7 @@ func TestSelectNamed(t *testing.T) {
 		"-1":      "no such device",
 		"GPU-00":  "more than one UUID begins with it",
 		"GPU-zz":  "no such device",
-		"MIG-":    "more than one device",
+		"MIG-":    "more than one UUID",
 		"2":       "it is cut into slices; name one of them",
 		"GPU-cc":  "it is cut into slices",
 		"4":       "MIG mode is on and it has no slices",
