@@ -86,7 +86,8 @@ func (x reading) since(ctx context.Context, still bool) (s deviceState) {
 	return s
 }
 
-// visible limits processes to the watched devices, so that they run on what is read and locked.
+// visible limits processes to the watched devices, so that they run on what is read and locked. CUDA counts devices by
+// their place on the PCI bus then, as nvidia-smi does.
 func visible(env []string, devices []*gpu.Watch) []string {
 	if len(devices) == 0 {
 		return env

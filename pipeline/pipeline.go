@@ -206,7 +206,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		if err != nil {
 			return o, err
 		}
-		again := p.doubts(r, o, len(dropped)-infra)
+		again := p.doubts(r, o, len(dropped)-infra) // tries that the machine spoiled are counted apart
 		switch {
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
@@ -502,18 +502,21 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		before = before.beside(p.before)
 	}
 	p.before = before
-	pause, held := make(chan bool, 2), false // room for both words that are sent, whether or not anybody reads them
+	// While the launch before still tears down, this one may load its program and fill memory. Before it does more it is
+	// paused until the other is gone, once. The channel has room for both words, whether or not anybody reads them.
+	pause, held := make(chan bool, 2), false
 	w.Share.Pause = pause
 	defer func() { w.Share.Pause = nil }()
+	// Whether a first process had to fill caches shows at its end: until then its time goes to an account of its own.
 	report := p.Config.report(r)
-	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate { // whether its time is that of filling caches shows at its end
+	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
 		report = func(phase string, limit time.Duration) {
 			p.Config.report(r)(phase, limit)
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
 	alone := func(phase string, limit time.Duration) {
-		if !held && !trial.Loads(phase) && p.early.Leaving() { // nothing is tuned beside it, and no time is taken
+		if !held && !trial.Loads(phase) && p.early.Leaving() {
 			held = true
 			pause <- true
 			go func() {
@@ -524,7 +527,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		report(phase, limit)
 	}
 	pool := p.early
-	if p.clean { // it may be to blame for what was contradicted
+	if p.clean { // a launch has contradicted another one, for which an early start may be to blame
 		pool = nil
 	}
 	order := trial.Order{

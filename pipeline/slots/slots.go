@@ -1,6 +1,6 @@
 // Package slots makes trials side by side: the one that a search asks for, and those that it will probably ask for next
-// ([Slots]). What these are it is told; it decides which of them run, which are cancelled, and which must run alone. It
-// must not know how a trial is made.
+// ([Slots]). Functions that it is given say which trials these are and which must run alone; it decides which of them
+// run in which slot, and which are cancelled. It must not know how a trial is made.
 package slots
 
 import (

@@ -75,7 +75,8 @@ func (s *subject) waitForDriver(ctx context.Context) {
 	}
 }
 
-// kind names the kind of project in brackets; it is "" if the configuration cannot be read.
+// kind names the kind of project in brackets, for the last line of the table, as it decides what is needed. It is "" if
+// the configuration cannot be read.
 func (s *subject) kind() string {
 	if isInvalid(s.configErr) {
 		return ""
