@@ -28,8 +28,9 @@ type Comparison struct {
 
 // Compared is what a comparison and a gate rest on; in the JSON its keys stand among theirs.
 type Compared struct {
-	Failure    *Failure   `json:"failure"` // on which the result rests, instead of on numbers
-	Effect     float64    `json:"effect"`  // smallest change looked for, as a fraction
+	Headline   *string    `json:"headline"` // the verdict without the interval of the change that it leads with; null where it leads with none
+	Failure    *Failure   `json:"failure"`  // on which the result rests, instead of on numbers
+	Effect     float64    `json:"effect"`   // smallest change looked for, as a fraction
 	ErrorRate  float64    `json:"error_rate"`
 	Pairs      int        `json:"pairs"`
 	Contrasts  []Contrast `json:"comparisons"` // of a gate A is the base, B is HEAD
@@ -201,16 +202,23 @@ func (s Compared) moved(result string, in wording) string {
 	return out
 }
 
-// heading is a verdict without the interval of the change that it leads with, and that change whole. sentence makes
-// the verdict from the contrasts; one that rests on something else, such as a failure, stays as it is and has no change.
-func heading(s Compared, result, verdict string, sentence func(wording) string) (head, change string) {
+// headline is the verdict without the interval of the change that it leads with; null where it rests on something else,
+// such as a failure or why there is no answer.
+func headline(s Compared, result, why, brief string) *string {
+	_, ok := lead(result, s.Contrasts)
+	if !ok || result == GateRegression && s.Failure != nil || result == GateOpen && why != "" {
+		return nil
+	}
+	return &brief
+}
+
+// heading is the headline, and the change that it leads with in full. A verdict that leads with none stays as it is.
+func heading(s Compared, result, verdict string) (head, change string) {
 	first, ok := lead(result, s.Contrasts)
-	in := whole(s.ErrorRate)
-	rest, rests := strings.CutPrefix(verdict, sentence(in)) // what follows is not about the contrasts
-	if !ok || !rests {
+	if !ok || s.Headline == nil {
 		return verdict, ""
 	}
-	return sentence(brief) + rest, words.Printable(first.Name()) + " " + in(first)
+	return *s.Headline, words.Printable(first.Name()) + " " + first.Change(s.ErrorRate)
 }
 
 // Confidence is how sure the verdicts are, all together; "" where none rests on numbers.
@@ -274,13 +282,14 @@ func (s Compared) open(why string, in wording) string {
 	return out + "."
 }
 
-// Sentence says what a comparison came to; why is of a result that rests on no number.
-func (c *Comparison) Sentence(why string) string { return c.sentence(why, whole(c.ErrorRate)) }
-
-// Heading is the verdict without the interval of the change that it leads with, and that change whole.
-func (c *Comparison) Heading() (head, change string) {
-	return heading(c.Compared, c.Result, c.Verdict, func(in wording) string { return c.sentence("", in) })
+// Conclude says what a comparison came to; why is of a result that rests on no number, more follows the verdict.
+func (c *Comparison) Conclude(why, more string) {
+	c.Verdict = c.sentence(why, whole(c.ErrorRate)) + more
+	c.Headline = headline(c.Compared, c.Result, why, c.sentence(why, brief)+more)
 }
+
+// Heading is the verdict without the interval of the change that it leads with, and that change in full.
+func (c *Comparison) Heading() (head, change string) { return heading(c.Compared, c.Result, c.Verdict) }
 
 func (c *Comparison) sentence(why string, in wording) string {
 	var out string

@@ -34,14 +34,14 @@ func TestSentence(t *testing.T) {
 		{samples.Comparison("improvement"), "A fails in 2 of 2 launches", "B is better: A fails in 2 of 2 launches."},
 		{samples.Comparison("interrupted"), "", "Interrupted; the launches made so far are kept."},
 	} {
-		if got := x.doc.Sentence(x.why); !strings.HasPrefix(got, x.want) {
-			t.Errorf("%s\nwant %s", got, x.want)
+		if x.doc.Conclude(x.why, ""); !strings.HasPrefix(x.doc.Verdict, x.want) {
+			t.Errorf("%s\nwant %s", x.doc.Verdict, x.want)
 		}
 	}
 	same := samples.Comparison("no-difference", samples.Contrast("no-difference", "", 1))
 	same.SameCommit = true
-	if got := same.Sentence(""); !strings.Contains(got, "the same commit") {
-		t.Error(got)
+	if same.Conclude("", ""); !strings.Contains(same.Verdict, "the same commit") {
+		t.Error(same.Verdict)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestHeading(t *testing.T) {
 		{samples.Comparison("cannot-tell", samples.Contrast("cannot-tell", "n1", 1.05)), "", "",
 			"Cannot tell: 1 of 1 metrics undecided after 8 pairs, above all time of n1 +5.0 %; 8 pairs show a change of 2.1 % four times in five, looked for is 3 %.", "time of n1 +5.0 % (99 % CI +3.0 to +7.0 %), lower is better"},
 	} {
-		x.doc.Verdict = x.doc.Sentence(x.why) + x.after
+		x.doc.Conclude(x.why, x.after)
 		if head, change := x.doc.Heading(); head != x.head || change != x.change {
 			t.Errorf("%s\n%s\nwant %s\n%s", head, change, x.head, x.change)
 		}
@@ -71,7 +71,7 @@ func TestHeading(t *testing.T) {
 // TestGateReason: the verdict is the word of the result and its reason.
 func TestGateReason(t *testing.T) {
 	for name, g := range samples.Gates() {
-		reason := g.Reason("HEAD fails in 2 of 2 launches")
+		reason := report.Text(g.Reason)
 		switch g.Result {
 		case report.GatePass, report.GateRegression, report.GateImprovement:
 			if _, said, _ := strings.Cut(g.Verdict, ": "); reason == "" || said != reason+"." {

@@ -29,6 +29,7 @@ type Gate struct {
 	Session     *string      `json:"session"` // null: nothing was launched
 	Result      string       `json:"result"`
 	Verdict     string       `json:"verdict"` // the result in a sentence
+	Reason      *string      `json:"reason"`  // what a regression, an improvement or a pass rests on; null for every other result
 	ExitCode    int          `json:"exit_code"`
 	Into        string       `json:"into"` // what the branch goes into
 	Base        Candidate    `json:"base"`
@@ -136,13 +137,15 @@ type GateSearch struct {
 	Suspects []Candidate   `json:"suspects"`
 }
 
-// Sentence says what a gate came to; why is of a result that rests on no number.
-func (g *Gate) Sentence(why string) string { return g.sentence(why, whole(g.ErrorRate)) }
-
-// Heading is the verdict without the interval of the change that it leads with, and that change whole.
-func (g *Gate) Heading() (head, change string) {
-	return heading(g.Compared, g.Result, g.Verdict, func(in wording) string { return g.sentence("", in) })
+// Conclude says what a gate came to; why is of a result that rests on no number.
+func (g *Gate) Conclude(why string) {
+	in := whole(g.ErrorRate)
+	g.Verdict, g.Reason = g.sentence(why, in), text(g.reason(why, in))
+	g.Headline = headline(g.Compared, g.Result, why, g.sentence(why, brief))
 }
+
+// Heading is the verdict without the interval of the change that it leads with, and that change in full.
+func (g *Gate) Heading() (head, change string) { return heading(g.Compared, g.Result, g.Verdict) }
 
 func (g *Gate) sentence(why string, in wording) string {
 	reason := g.reason(why, in)
@@ -164,10 +167,7 @@ func (g *Gate) sentence(why string, in wording) string {
 	return g.open(why, in)
 }
 
-// Reason is what a regression, an improvement or a pass rests on: the sentence without the verdict, for a caller
-// that gives a verdict of its own. It is "" for every other result. failure describes how HEAD fails, where it does.
-func (g *Gate) Reason(failure string) string { return g.reason(failure, whole(g.ErrorRate)) }
-
+// reason is what the verdict rests on, "" for a result that has none; failure describes how HEAD fails, where it does.
 func (g *Gate) reason(failure string, in wording) string {
 	switch {
 	case g.NotLaunched != nil:

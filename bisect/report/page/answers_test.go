@@ -45,7 +45,7 @@ func TestOneEstimate(t *testing.T) {
 	x := samples.Contrast(report.GateRegression, "n1", 1.053)
 	x.Ratio = report.Estimate{Value: 1.031, Low: 1.029, High: 1.042}
 	c := samples.Comparison(report.GateRegression, x)
-	c.Verdict = c.Sentence("")
+	c.Conclude("", "")
 	p := New(c, report.Ledger{})
 	text := said(p)
 	if !strings.Contains(p.Headline, "+5.3 % (99 % CI +3.3 to +7.3 %)") || !strings.Contains(text, "+5.3 % (+3.3 to +7.3 %)") || strings.Contains(text, "3.1 %") {
@@ -189,7 +189,8 @@ func TestNoAnswerSaysWhyAndWhatNext(t *testing.T) {
 		d, g := samples.Comparison(report.GateOpen, open), samples.Gate(report.GateOpen, 3, open)
 		c.change(&d.Compared)
 		c.change(&g.Compared)
-		d.Verdict, g.Verdict = d.Sentence(""), g.Sentence("")
+		d.Conclude("", "")
+		g.Conclude("")
 		for i, p := range []Page{New(d, report.Ledger{Call: call}), New(g, report.Ledger{Call: call})} {
 			if p.Next[0].Line() != c.want[i] || !strings.HasPrefix(p.Headline, "Cannot tell: ") {
 				t.Errorf("%s: %s, %+v, want %s", name, p.Headline, p.Next, c.want[i])

@@ -379,7 +379,7 @@ func manyNumbers() page.Page {
 		}
 		g.Contrasts = append(g.Contrasts, x)
 	}
-	g.Verdict = g.Sentence("")
+	g.Conclude("")
 	l := samples.Slow().Ledger
 	l.Launches = l.Launches[:4]
 	return page.New(g, l)

@@ -68,7 +68,7 @@ func everyPage(t *testing.T) (all, plain map[string]page.Page) {
 	d.Recommended.Setting = &report.Setting{Env: []string{"COMPILE=max", "FP8=on", "GRAPH=off"}, Args: []string{"--one", "--two=3 4"}, Compile: []string{"-DX=1"}, Flags: "compile=max,fp8=on,graph=off"}
 	plain["flags"] = page.New(&d, l)
 	c := samples.Comparison(report.GateRegression, samples.Contrast(report.GateRegression, samples.HostileCase, 1.2), samples.Contrast(report.GateOpen, "n2", 1.01))
-	c.Verdict = c.Sentence("")
+	c.Conclude("", "")
 	plain["comparison"] = page.New(c, report.Ledger{Call: call})
 	plain["explanation"] = page.New(&report.Explanation{Summary: "Largest changes: time 1.000 s to 2.000 s (+100 %)."}, report.Ledger{})
 	all["history"], all["gate, many numbers"] = measuredHistory(), manyNumbers()

@@ -172,7 +172,7 @@ func TestMarksWithoutSuspects(t *testing.T) {
 
 func TestTextOfComparison(t *testing.T) {
 	d := samples.Comparison("regression", samples.Contrast("regression", "", 1.2))
-	d.Verdict = d.Sentence("")
+	d.Conclude("", "")
 	d.B.Subject = "red \x1b[31m alert"
 	d.B.LeftOut = []report.Excluded{{Why: "throttled", Launches: 2}}
 	d.Warnings = []string{"mind this"}

@@ -187,7 +187,7 @@ func Gate(result string, code int, cs ...report.Contrast) *report.Gate {
 		Accepted: []report.Acceptance{}, Changed: []report.Place{}, Compared: c.Compared,
 	}
 	g.Contrasts = append([]report.Contrast{}, cs...)
-	g.Verdict = g.Sentence("")
+	g.Conclude("")
 	return g
 }
 
@@ -207,13 +207,13 @@ func Gates() map[string]*report.Gate {
 	// What the repository accepts: one entry that was needed, one that was not.
 	accepted := Gate(report.GatePass, 0, Contrast(report.GateAccepted, "n1", 1.2))
 	accepted.Accepted = []report.Acceptance{{Metric: "time", Case: &one, Limit: 1.25, Reason: "because | of", Seen: true}, {Metric: "time", Limit: 2, Reason: "old"}}
-	accepted.Verdict = accepted.Sentence("")
+	accepted.Conclude("")
 	all["accepted"] = accepted
 	// Failures of HEAD, by each class that has a rule of its own in SARIF.
 	for _, class := range []bisect.Class{bisect.Timeout, bisect.Wrong, bisect.Crash, bisect.BuildFailed} {
 		g := Gate(report.GateRegression, 1)
 		g.Failure = &report.Failure{Class: class, Why: "exit 7"}
-		g.Verdict = g.Sentence("HEAD fails in 2 of 2 launches")
+		g.Conclude("HEAD fails in 2 of 2 launches")
 		all[string(class)] = g
 	}
 	skip := Gate(report.GateOpen, 3)
@@ -222,7 +222,7 @@ func Gates() map[string]*report.Gate {
 	// A HEAD that fails now and then, which may be chance.
 	flaky := Gate(report.GateOpen, 3, Contrast(report.GatePass, "n1", 1))
 	flaky.Failure = &report.Failure{Class: bisect.Crash, Why: "SIGSEGV"}
-	flaky.Verdict = flaky.Sentence("HEAD fails in 1 of 40 launches, the merge base in none of 40")
+	flaky.Conclude("HEAD fails in 1 of 40 launches, the merge base in none of 40")
 	all["flaky"] = flaky
 	tolerated := *flaky
 	tolerated.ExitCode = 0
@@ -232,7 +232,7 @@ func Gates() map[string]*report.Gate {
 	all["gone"] = Gate(report.GateOpen, 3, Contrast(report.GatePass, "n1", 1), lacking)
 	idle, why := Gate(report.GatePass, 0), "equal inputs"
 	idle.NotLaunched, idle.Session = &why, nil
-	idle.Verdict = idle.Sentence("")
+	idle.Conclude("")
 	all["idle"] = idle
 	trouble := "device lost\nat pair 3"
 	all["infra"].Error = &trouble

@@ -204,7 +204,8 @@ func (x *request) acceptMeasured(e session.Env, repo *source.Repo, p *policy.Pol
 	if err := accept(*x, doc); err != nil {
 		return true, err
 	}
-	doc.ExitCode, doc.Verdict, *written = x.exitCode(doc.Result), doc.Sentence(""), true
+	doc.Conclude("")
+	doc.ExitCode, *written = x.exitCode(doc.Result), true
 	if err := x.show(e, p, doc); err != nil || doc.ExitCode == exit.OK {
 		return true, err
 	}

@@ -160,7 +160,7 @@ func (x *request) pass(e session.Env, repo *source.Repo, p *policy.Policy, why s
 			Devices: []string{}, Warnings: append(append([]string{}, t.LaunchWarnings()...), x.warnings...),
 		},
 	}
-	doc.Verdict = doc.Sentence("")
+	doc.Conclude("")
 	return x.show(e, p, &doc)
 }
 
@@ -213,7 +213,7 @@ func gate(ctx context.Context, t *session.Session, e session.Env, x request, wri
 	}
 	doc.ExitCode = x.exitCode(doc.Result)
 	// The sentence depends on the result, which accept may have changed.
-	doc.Verdict = doc.Sentence(why(got))
+	doc.Conclude(why(got))
 	if doc.Result == report.GateOpen && x.tolerant {
 		doc.Warnings = append(doc.Warnings, "cannot tell; passed because of --cannot-tell pass")
 	}

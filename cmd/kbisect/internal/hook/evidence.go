@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,8 +165,17 @@ func (s pastSession) summary() string {
 	if s.Axis == baseline.Kind {
 		return fmt.Sprintf("a baseline is recorded (kbisect baseline show %s)", s.ID)
 	}
-	why := strings.TrimPrefix(strings.TrimPrefix(s.Summary, "Pass: "), "Regression: ")
-	return fmt.Sprintf("%s (kbisect show %s)", strings.TrimSuffix(why, "."), s.ID)
+	why := strings.TrimSuffix(s.Summary, ".")
+	// The hook's own answer already says whether a gate passed, but not that something improved.
+	if s.Axis == gate.Kind && s.Status != report.GateImprovement {
+		var doc struct {
+			Reason string `json:"reason"`
+		}
+		if json.Unmarshal(s.Finding, &doc) == nil {
+			why = cmp.Or(doc.Reason, why)
+		}
+	}
+	return fmt.Sprintf("%s (kbisect show %s)", why, s.ID)
 }
 
 // here reports whether a session measured commits without flags, on the devices of this machine. Times of one

@@ -51,13 +51,15 @@ func TestPastAnswer(t *testing.T) {
 
 // TestPastSummary: the hook's answer already says whether a gate passed, so only the reason follows it.
 func TestPastSummary(t *testing.T) {
-	for _, x := range []struct{ axis, summary, want string }{
-		{gate.Kind, "Pass: equal inputs; nothing was launched.", "equal inputs; nothing was launched (kbisect show 7)"},
-		{gate.Kind, "Regression: HEAD fails: wrong in check: exit 7.", "HEAD fails: wrong in check: exit 7 (kbisect show 7)"},
-		{session.Comparing, "B is slower.", "B is slower (kbisect show 7)"},
-		{baseline.Kind, "", "a baseline is recorded (kbisect baseline show 7)"},
+	for _, x := range []struct{ axis, status, summary, finding, want string }{
+		{gate.Kind, "improvement", "Improvement: time -20.0 %.", `{"reason": "time -20.0 %"}`, "Improvement: time -20.0 % (kbisect show 7)"},
+		{gate.Kind, "pass", "Pass: equal inputs; nothing was launched.", `{"reason": "equal inputs; nothing was launched"}`, "equal inputs; nothing was launched (kbisect show 7)"},
+		{gate.Kind, "regression", "Regression: HEAD fails: wrong in check: exit 7.", `{"reason": "HEAD fails: wrong in check: exit 7"}`, "HEAD fails: wrong in check: exit 7 (kbisect show 7)"},
+		{gate.Kind, "pass", "Pass.", `{"reason": null}`, "Pass (kbisect show 7)"},
+		{session.Comparing, "regression", "B is slower.", `{"headline": null}`, "B is slower (kbisect show 7)"},
+		{baseline.Kind, "ok", "", "", "a baseline is recorded (kbisect baseline show 7)"},
 	} {
-		s := pastSession{Session: store.Session{ID: "7", Axis: x.axis, Summary: x.summary}}
+		s := pastSession{Session: store.Session{ID: "7", Axis: x.axis, Status: x.status, Summary: x.summary, Finding: []byte(x.finding)}}
 		if got := s.summary(); got != x.want {
 			t.Errorf("%s %s: %q, want %q", x.axis, x.summary, got, x.want)
 		}

@@ -150,7 +150,7 @@ func Comparison(t *Session, x Pair, got compare.Result, result string, err error
 	gone := slices.DeleteFunc(gone(t), func(name string) bool {
 		return slices.ContainsFunc(got.Contrasts, func(k compare.Contrast) bool { return k.Was == name })
 	})
-	doc.Verdict = doc.Sentence(got.Why) + goneWords(gone)
+	doc.Conclude(got.Why, goneWords(gone))
 	return doc
 }
 
