@@ -177,7 +177,7 @@ func (w *Workspace) Missing() (words, paths []string) {
 	if w.export == nil {
 		return nil, nil
 	}
-	return w.export.Missing(), w.export.MissingPaths()
+	return w.export.Missing()
 }
 
 // Run runs one process tree; afterwards it takes its mounts away and empties its TMPDIR. A cancelled run is

@@ -867,7 +867,8 @@ func TestMissingContent(t *testing.T) {
 			if there := err == nil; there != (commit == a) {
 				t.Errorf("paths %v, commit %s: data/big there %v", paths, commit, there)
 			}
-			left := strings.Join(e.Missing(), ", ")
+			words, _ := e.Missing()
+			left := strings.Join(words, ", ")
 			if want := "data/big: object " + id + " is missing; the file is left out"; left != map[bool]string{true: want}[commit != a] {
 				t.Errorf("commit %s: left out %q", commit, left)
 			}
