@@ -67,8 +67,9 @@ func (i *Inspection) stage() kernels.Stage {
 	return all[len(all)-1]
 }
 
+// argv is the command of that process. Its warnings are dropped, as the trials of the candidate have reported them.
 func (i *Inspection) argv() []string {
-	argv, _ := i.recipe.Argv(i.w, i.stage().Run) // what there is to warn of, its trials have reported
+	argv, _ := i.recipe.Argv(i.w, i.stage().Run)
 	return argv
 }
 

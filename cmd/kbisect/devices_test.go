@@ -166,7 +166,7 @@ func TestDevicesThatDisagree(t *testing.T) {
 func TestGPUsThatAreNotThere(t *testing.T) {
 	m := newGPURepo(t, "exit 1")
 	for text, want := range map[string]string{
-		"3": "3 devices are wanted, and there are 2", "7,": "no such device", "two": "invalid device", "0": "expected 1 to 1024 devices",
+		"3": "3 devices asked for, 2 found", "7,": "no such device", "two": "invalid device", "0": "expected 1 to 1024 devices",
 	} {
 		cmd := m.command("run", "--gpus", text, "--good", m.ids[0])
 		cmd.Env = append(cmd.Env, m.env...)

@@ -134,6 +134,7 @@ func plain(f *os.File) (*os.File, error) {
 	return f, nil
 }
 
+// flock takes the lock without waiting, and goes on after a signal.
 func flock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -178,6 +178,7 @@ func (a *asking) present() (uuid string) {
 	return uuid
 }
 
+// isLost reports an answer that only a device gives which needs a reset, or has fallen off the bus.
 func isLost(r nvml.Return) bool {
 	return r == nvml.ERROR_GPU_IS_LOST || r == nvml.ERROR_RESET_REQUIRED
 }

@@ -19,15 +19,13 @@ const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
 // Select turns a configuration's list of devices into UUIDs.
 //
-//   - nil or "auto" alone: the devices of CUDA_VISIBLE_DEVICES if that is set,
-//     else the first device; no device, and no error, where there is no driver
-//     or it knows none. Of a device in MIG mode its first slice, as CUDA does.
+//   - nil or "auto" alone: the devices of CUDA_VISIBLE_DEVICES if that is set, else the first device; no device, and no
+//     error, if there is no driver or it knows none. Of a device in MIG mode it takes the first slice, as CUDA does.
 //   - "none" alone: no device.
-//   - else each is the driver's index of a device, or a UUID or the beginning of
-//     one. A device that is cut into several slices is not a choice.
+//   - else each is the driver's index of a device, or a UUID or the beginning of one. Of a device that is cut into
+//     several slices, one must be named.
 //
-// Errors wrap ErrHidden or ErrUnavailable; one for an unknown device lists those
-// that are there.
+// Errors wrap ErrHidden or ErrUnavailable; one for an unknown device lists those that are there.
 func Select(spec []string) ([]string, error) {
 	if slices.Equal(spec, []string{"none"}) {
 		return nil, nil
@@ -45,9 +43,10 @@ func Select(spec []string) ([]string, error) {
 	return selectVisible(visible, Probe())
 }
 
-// Several turns what a search may use at a time into UUIDs to choose from, and how many are wanted: a number of devices,
-// "all" of them, or a list as of Select with commas. A number and "all" choose among those that Select takes; where it may
-// choose itself, among all of the machine.
+// Several turns what a search may use at a time into UUIDs to choose from, and how many of them: spec is a number of
+// devices, "all", or a list with commas of what Select understands. A number and "all" choose among the devices that
+// Select takes for among or, if that leaves the choice to Select, among all of the machine. It fails if there are
+// fewer, and wraps ErrUnavailable if no device can be asked.
 func Several(spec string, among []string) (ids []string, n int, err error) {
 	n, number := strconv.Atoi(spec)
 	if number != nil && spec != "all" {
@@ -70,7 +69,7 @@ func Several(spec string, among []string) (ids []string, n int, err error) {
 	case spec == "all" && len(ids) > 0:
 		return ids, len(ids), nil
 	case n > len(ids) || n < 1:
-		return nil, 0, fmt.Errorf("%s devices are wanted, and there are %d%s", spec, len(ids), noted(ids))
+		return nil, 0, fmt.Errorf("%s devices asked for, %d found%s", spec, len(ids), noted(ids))
 	}
 	return ids, n, nil
 }
@@ -95,8 +94,8 @@ func noted(ids []string) string {
 	return ": " + strings.Join(ids, ", ")
 }
 
-// hides reports whether CUDA sees nothing: it stops at the first entry that it
-// cannot use. The words are what schedulers and container runtimes write.
+// hides reports whether CUDA sees no device: it stops at the first entry that it cannot use. The words are what
+// schedulers and container runtimes write.
 func hides(visible string) bool {
 	first, _, _ := strings.Cut(visible, ",")
 	first = strings.TrimSpace(first)
@@ -104,7 +103,7 @@ func hides(visible string) bool {
 	return slices.Contains([]string{"", "NoDevFiles", "none", "void"}, first) || err == nil && n < 0
 }
 
-// selectFirst is the device that CUDA would use without being told.
+// selectFirst is the device that CUDA would use by default.
 func selectFirst(rep Report) ([]string, error) {
 	if len(rep.Devices) == 0 {
 		return nil, nil

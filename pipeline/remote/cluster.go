@@ -125,7 +125,7 @@ func Open(ctx context.Context, c Config) (*Cluster, error) {
 	keep := c.Block.Plan.Keep
 	switch {
 	case c.Settings.Apart() && len(c.Block.Plan.Build) > 0 && len(c.Block.Plan.Outputs) == 0:
-		return nil, &executor.RefusedError{Why: "[executor] makes jobs of builds, and nothing says what a build leaves for the launches\nhint: outputs = [...] in [build]"}
+		return nil, &executor.RefusedError{Why: "[executor] builds in jobs of their own, and nothing says which files a launch needs of a build\nhint: outputs = [...] in [build]"}
 	case c.Repo == nil:
 		return x, nil
 	case c.Settings.Streams() && len(keep) > 0:
@@ -177,7 +177,7 @@ func (c *Cluster) Clean() {
 }
 
 // Learn takes in a launch, made now or replayed from the ledger of an earlier attempt. Good launches of the good
-// end teach later blocks what a run speaks; the first of them becomes the reference.
+// end show later blocks how a good program reports; the first of them becomes the reference.
 func (c *Cluster) Learn(r bisect.Request, o bisect.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +197,7 @@ func (c *Cluster) Slot(n int) bisect.Sampler {
 	})
 }
 
-// sample makes the block of a request, after its builds where those are jobs of their own.
+// sample makes the block of a request, after its builds if those are jobs of their own.
 func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(string)) (bisect.Outcome, error) {
 	spec, err := c.block(r)
 	if err != nil {
