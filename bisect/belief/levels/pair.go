@@ -14,7 +14,6 @@ const MinPairs = 2
 // When a step lies far above the noise.
 const (
 	FarAbove  = 20.0 // standard deviations of a launch
-	FarStep   = 1.79 // a factor of six: further than a disturbance takes a launch, except on machines that are never free
 	pairStep  = 1.05 // nearly a factor of three: a neighbour that takes half of the device costs a factor of two
 	nearLevel = 8.0  // no launch may have been off its level by more than the step over this
 )

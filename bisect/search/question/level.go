@@ -148,13 +148,14 @@ func (q *Level) levels(r *search.Run) *levels.Belief {
 
 // When the ends count as different, and when a search gives up.
 const (
-	Remarkable    = 3.0 // standard deviations by which what is only remarked on must stand out
-	ClearlyDiffer = 4.0 // standard deviations by which the ends must differ
-	MinEndPairs   = 4   // pairs of launches of both ends without which noise is not measured
-	FewEndPairs   = 2   // pairs that show a difference far above any noise there may be
-	minAlikePairs = 8   // before the ends are called alike: modes of the machine may hide a step at first
-	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
-	maxPartPairs  = 20  // after these it stays open whether they differ
+	Remarkable    = 3.0  // standard deviations by which what is only remarked on must stand out
+	ClearlyDiffer = 4.0  // standard deviations by which the ends must differ
+	MinEndPairs   = 4    // pairs of launches of both ends without which noise is not measured
+	FewEndPairs   = 2    // pairs that show a difference far above any noise there may be
+	farStep       = 1.79 // a factor of six, which one pair shows: further than a disturbance takes a launch
+	minAlikePairs = 8    // before the ends are called alike: modes of the machine may hide a step at first
+	minPartPairs  = 3    // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
+	maxPartPairs  = 20   // after these it stays open whether they differ
 
 	scatters = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
 
