@@ -37,30 +37,42 @@ func (h hierarchy) own() []string {
 	if !ok {
 		return nil
 	}
-	if known, ok := shown.Load(group{h, path}); ok {
-		return known.([]string)
-	}
 	var out []string
-	for _, m := range h.mounts() {
-		if dir, ok := m.folder(path); ok && h.holds(dir, os.Getpid()) {
+	for _, m := range visible()[h] {
+		if dir, ok := m.folder(path); ok {
 			out = append(out, dir)
 		}
 	}
 	if len(out) > 0 {
-		shown.Store(group{h, path}, out)
+		return out
+	}
+	for _, m := range h.showing(path) {
+		dir, _ := m.folder(path)
+		out = append(out, dir)
 	}
 	return out
 }
 
-// group is a control group as /proc/PID/cgroup names it.
-type group struct {
-	in   hierarchy
-	path string
+// showing lists the mounts that show the group at path with this process in it.
+func (h hierarchy) showing(path string) []mount {
+	return slices.DeleteFunc(h.mounts(), func(m mount) bool {
+		dir, ok := m.folder(path)
+		return !ok || !h.holds(dir, os.Getpid())
+	})
 }
 
-// shown holds, by group, the folders that show it and that this process was found in. Looking for the process takes
-// longer than the rest of reading what its group has used. A search that finds none is made again.
-var shown sync.Map
+// visible are the mounts that showed the groups of this process when they were first asked for. Looking for the process in
+// each takes longer than the rest of reading what its group has used.
+var visible = sync.OnceValue(func() map[hierarchy][]mount {
+	self, _ := ps.ReadFile("/proc/self/cgroup")
+	all := map[hierarchy][]mount{}
+	for _, h := range []hierarchy{version2, memoryV1} {
+		if path, ok := h.path(string(self)); ok {
+			all[h] = h.showing(path)
+		}
+	}
+	return all
+})
 
 // mounts lists where the hierarchy is mounted.
 func (h hierarchy) mounts() []mount {
