@@ -109,7 +109,7 @@ type Fix struct {
 	Share     *Share // below 0; nil where culprits have none
 }
 
-// Prospect is what is known early of a search for a metric, where the noise seen makes what it looks for too dear.
+// Prospect is what is known early of a search for a metric, where the noise seen makes what it looks for cost too much.
 type Prospect struct {
 	Metric   string    `json:"metric"`   // that is searched for, with its case
 	Noise    float64   `json:"noise"`    // standard deviation of one launch, a fraction
@@ -159,7 +159,7 @@ type Finding struct {
 	Matter    int     // of these, commits that can be the culprit
 	Unread    int     // commits left out because no build and no launch opened what they change
 	Misread   bool    // launches contradicted what was learned so, or left it in doubt: nothing was left out for it
-	Gradual   bool    // the metric got worse in steps too small to be told apart
+	Gradual   bool    // the metric got worse in steps too small to separate
 	Levels    []Level // of commits all over the range, oldest first, where it was swept
 	Inferred  int     // judgements that needed no trial
 	Prospect  *Prospect

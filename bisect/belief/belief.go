@@ -31,7 +31,7 @@ type Launch struct {
 }
 
 // Belief is what launches say about which commit of a range brought a change. The hypotheses are the commits: a commit
-// is bad if it is the culprit or descends from it. A commit whose prior is 0 is no hypothesis.
+// is bad if it is the culprit or descends from it. A commit whose prior is 0 is not a hypothesis.
 type Belief interface {
 	// Add takes in one launch.
 	Add(l Launch)

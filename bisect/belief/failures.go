@@ -134,9 +134,9 @@ func (b Posterior) of(members []int) (sum float64) {
 	return sum
 }
 
-// dearest is the most that a failure costs, in passes, while one launch settles a commit. A more uneven split would
+// costliest is the most that a failure costs, in passes, while one launch settles a commit. A more uneven split would
 // save seconds of launches but visit many commits, each of which has to be built.
-const dearest = 6
+const costliest = 6
 
 // Next returns the launch that promises most information for its expected cost; where the sceptic has a say,
 // information to him.
@@ -144,7 +144,7 @@ func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	b := e.doubting()
 	f := e.forecast(b)
 	if b.Bad[b.Top()].Passes == 0 {
-		p.Fail = min(p.Fail, dearest*p.Pass)
+		p.Fail = min(p.Fail, costliest*p.Pass)
 	}
 	best, least := 0.0, min(p.Pass, p.Fail)
 	at, top, slope := 0.5, math.Ln2, 0.0 // a tangent of the entropy, which lies above all of it

@@ -25,7 +25,7 @@ type SetOracle struct {
 	Clean bool        // certificates come from clean builds
 	Class bool        // only how launches end tells ends apart, no metric does
 	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
-	// Parts says that sets are parts of a change, so that most are no program anyone has written: one that ends in
+	// Parts says that sets are parts of a change, so that most are not programs anyone has written: one that ends in
 	// another exception than the bad end fails for a reason of its own.
 	Parts bool
 

@@ -123,9 +123,9 @@ func Renamed(a, b []string, family func(string) string) (pairs [][2]string) {
 // Kernels are the channels of an exact metric: the kernels that both ends have, under one name or as the only one of
 // their function, since a template with other arguments is still one kernel.
 //
-// A kernel that only one end has counts as a step from nothing or to nothing. But if its number is no larger than what
-// only the other end has, it may be the same kernel under a new name, and does not count. If that leaves no channel, the
-// worst kernels of both builds are compared. left are the names of either end that are not compared.
+// A kernel that only one end has counts as appearing or disappearing. But if its number is not larger than that of a
+// kernel which only the other end has, it may be the same kernel renamed, and does not count. If that leaves no
+// channel, the worst kernels of both builds are compared. left are the names of either end that are not compared.
 func Kernels(m Metric, g, b bisect.Outcome) (cs []Channel, left [2][]string) {
 	names := [2][]string{Cases(m, g), Cases(m, b)}
 	others := setOf(slices.Concat(names[0], names[1]))

@@ -3,7 +3,7 @@
 //
 // A [Metric] is what a number is about, a [Channel] one series of numbers: a metric of one case, of all its cases
 // together, or of one kernel that may change its name. Levels are logarithms, larger is worse, so that 0.01
-// is about 1 %. One launch gives one number of each channel: samples inside a process are no replicates
+// is about 1 %. One launch gives one number of each channel: samples inside a process are not replicates
 // (judge.md 1.3).
 //
 // The package must not know searches, comparisons or noise.
@@ -44,7 +44,7 @@ const zeroAs = 0.5
 
 // The rules that a search and a comparison share.
 const (
-	MaxPairs     = 120  // pairs of launches by which two candidates must be told apart; then this machine is too noisy
+	MaxPairs     = 120  // pairs of launches that may be made to separate two candidates; after that this machine is too noisy
 	MaxUnfit     = 24   // launches in a row whose times may not be compared
 	EffectMargin = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
 )

@@ -156,7 +156,7 @@ type Table struct {
 	Notes   []string   `json:"notes"`
 	Changed []int      `json:"changed,omitempty"` // rows that differ by more than noise
 
-	Values [][2]Number `json:"values,omitempty"` // the two figures of a row, in one unit; null where they are no numbers
+	Values [][2]Number `json:"values,omitempty"` // the two figures of a row, in one unit; null where they are not numbers
 }
 
 // text is null for an empty string.

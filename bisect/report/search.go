@@ -52,7 +52,7 @@ type Search struct {
 	Matter      int              `json:"matter"`       // of these, commits that can be the culprit
 	Unread      int              `json:"unread"`       // left out because no build and no launch opened what they change
 	UnreadHunks int              `json:"unread_hunks"` // of culprits, likewise
-	Prospect    *bisect.Prospect `json:"prospect"`     // that what was looked for is too dear; null where it is not
+	Prospect    *bisect.Prospect `json:"prospect"`     // that what was looked for costs too much; null where it does not
 	Explain     *Table           `json:"explain"`
 	Totals      Totals           `json:"totals"`
 	Devices     []string         `json:"devices"`
@@ -457,7 +457,7 @@ func inconclusive(f bisect.Finding) string {
 	case f.Ends.Untestable, f.Ends.Unclear:
 		return "Inconclusive: " + f.Ends.Why
 	case f.Gradual:
-		return fmt.Sprintf("Inconclusive: gradual, no single culprit; `%s` got worse in steps too small to be told apart", f.Complaint.Metric)
+		return fmt.Sprintf("Inconclusive: gradual, no single culprit; `%s` got worse in steps too small to separate", f.Complaint.Metric)
 	case f.Spent && n == 0:
 		return "Inconclusive: the budget ran out before the whole range was searched"
 	case f.Spent:

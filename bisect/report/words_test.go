@@ -74,7 +74,7 @@ func TestHeadlineOfEachResult(t *testing.T) {
 		{bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects(1), Spent: true}, "Inconclusive: the budget ran out; one suspect is left, not confirmed"},
 		{bisect.Finding{Result: bisect.Inconclusive, Suspects: suspects(4), Spent: true}, "Inconclusive: the budget ran out; the culprit is one of 4 commits"},
 		{bisect.Finding{Result: bisect.Inconclusive, Spent: true}, "Inconclusive: the budget ran out before the whole range was searched"},
-		{bisect.Finding{Result: bisect.Inconclusive, Gradual: true, Complaint: bisect.Complaint{Metric: "time"}}, "Inconclusive: gradual, no single culprit; `time` got worse in steps too small to be told apart"},
+		{bisect.Finding{Result: bisect.Inconclusive, Gradual: true, Complaint: bisect.Complaint{Metric: "time"}}, "Inconclusive: gradual, no single culprit; `time` got worse in steps too small to separate"},
 		{bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Untestable: true, Why: "the good end does not build"}, Spent: true}, "Inconclusive: the good end does not build"},
 		{bisect.Finding{Result: bisect.Inconclusive, Ends: bisect.Ends{Unclear: true, Why: "too noisy"}}, "Inconclusive: too noisy"},
 		{bisect.Finding{Result: bisect.NoDifference, Ends: bisect.Ends{Why: "both pass"}}, "No difference between the ends: both pass"},

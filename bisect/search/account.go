@@ -122,7 +122,7 @@ func masses(weights []float64) (out []mass) {
 // probability Rules.Credible. Before any belief there is, they are all commits with a prior.
 func (a *Account) Inconclusive(r *Run) {
 	b, share := r.Belief, 1.0
-	if b == nil { // the run ended before the ends were told apart
+	if b == nil { // the run ended before the ends were known to differ
 		b = belief.NewFailures(r.Span.Commits, r.Span.Prior, true)
 	} else {
 		share = r.Question.Rules().Credible

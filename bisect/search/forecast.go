@@ -45,7 +45,7 @@ const (
 	follows  = 0.5 // share of the way that it falls at a time to a lower estimate
 	rises    = 1.5 // times what was said that an estimate must come to before it counts
 	beyond   = 2.0 // launches by which it must besides
-	doubtful = 0.5 // share of the launches last promised without which bad luck is no reason
+	doubtful = 0.5 // share of the launches last promised without which bad luck does not explain it
 	cautious = 2.0 // times the estimate that is said then: where one was too low the next is as well
 	changed  = 1.3 // times what it was that noise, or the time of a launch, has changed
 )

@@ -47,7 +47,7 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
-// side makes up to n launches at the same time, each on its own device where devices are told apart. The belief
+// side makes up to n launches at the same time, each on its own device where devices are kept apart. The belief
 // chooses them one by one, knowing which are taken; new commits come from the n quantiles k/(n+1) of the culprit's
 // place (judge.md 7). There are at most twice as many as the rest of the run is expected to take. Where the belief
 // wants none, commit i is launched.

@@ -45,7 +45,7 @@ func (l *learned) refresh(r *Run) {
 	if r.Search.Untouched == nil || l.of < 0 || !l.ends[0] || !l.ends[1] || len(l.opened) == l.of {
 		return
 	}
-	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > dearest(r.Ledger.Made) {
+	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > longest(r.Ledger.Made) {
 		return
 	}
 	l.of, l.untouched = len(l.opened), map[string]bool{}
@@ -54,13 +54,13 @@ func (l *learned) refresh(r *Run) {
 	}
 }
 
-// dearest is what the dearest launch of an end took, with its build, in seconds. It is infinite where an end came from
-// the build cache: then nobody knows how dear the builds to come are.
-func dearest(made []Trial) (most float64) {
+// longest is what the longest launch of an end took, with its build, in seconds. It is infinite where an end came from
+// the build cache: then the cost of later builds is unknown.
+func longest(made []Trial) (most float64) {
 	for _, t := range made {
 		switch {
 		case t.Purpose != bisect.EndGood && t.Purpose != bisect.EndBad:
-		case t.CacheHit: // it says nothing of the builds to come
+		case t.CacheHit: // it says nothing about later builds
 			return math.Inf(1)
 		default:
 			most = max(most, t.Build+t.Wall)

@@ -61,8 +61,8 @@ func (l *Ledger) Launch(ctx context.Context, q Question, commit string, why bise
 }
 
 // requestOf is the nth launch of a commit for a purpose, in the way that a question wants it. Before there is a
-// question, only the ends are launched. Launches that are timed, and those of the ends, are given a device where
-// devices are told apart; the others may go to any.
+// question, only the ends are launched. Launches that are timed, and those of the ends, are assigned a device where
+// devices are kept apart; the others may go to any.
 func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int) bisect.Request {
 	r := bisect.Request{Candidate: bisect.Candidate{Commit: commit}, Purpose: why, Nth: nth, BuildOnly: l.Search.Builds}
 	r.Clean = !l.Search.Fast && (why == bisect.ConfirmCulprit || why == bisect.ConfirmParent)

@@ -354,8 +354,8 @@ func (r *Run) Over() string {
 	return ""
 }
 
-// Cut reports whether an error says that the budget cut a launch off, and notes it in the finding. If the ends had not
-// been told apart yet, that becomes the answer about them.
+// Cut reports whether an error says that the budget cut a launch off, and notes it in the finding. If it was not yet
+// known whether the ends differ, that becomes the answer about them.
 func Cut(r *Run, err error) bool {
 	if !errors.Is(err, bisect.ErrSpent) {
 		return false

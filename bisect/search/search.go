@@ -41,8 +41,8 @@ type Search struct {
 	All      bool // look for every culprit in the range
 	Launches int  // at most; 0 stands for 1200
 	AtOnce   int  // launches at a time whose times count; 0 and 1: one after the other
-	// Devices are the names of the devices that are told apart ([bisect.Request.On]), because times on one cannot be
-	// compared with times on another: as many as AtOnce, or none.
+	// Devices are the names of the devices that launches are assigned to ([bisect.Request.On]), because times on one
+	// cannot be compared with times on another: as many as AtOnce, or none.
 	Devices []string
 	Width   int // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
 	// Looked are trials made before the ends were known, of commits that may have become ends.
@@ -67,7 +67,7 @@ type Search struct {
 	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins.
 	// What the search believes, its proof and its intervals rest on its own launches alone.
 	Past func(metric.Channel) bisect.Scatter
-	// OnProspect is told once that what is looked for is too dear; its error ends the search. May be nil.
+	// OnProspect is told once that what is looked for costs too much; its error ends the search. May be nil.
 	OnProspect func(bisect.Prospect) error
 	// OnProgress is told how far the search is, before every launch that a belief chooses; may be nil.
 	OnProgress func(Progress)

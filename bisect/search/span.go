@@ -246,7 +246,7 @@ func (p *Span) Purpose(i int) bisect.Purpose {
 }
 
 // Sides returns the commits to launch for the claim that a set holds the culprit: the culprit and its parents, or the
-// nearest commits around a set of several that cannot be told apart.
+// nearest commits around a set of several that cannot be distinguished.
 func (p *Span) Sides(set []int) (culprit string, parents []string) {
 	if c := p.Commits[set[0]]; len(set) == 1 && p.Launchable(set[0]) {
 		return c.ID, c.Parents

@@ -96,7 +96,7 @@ func (k *keeper) recommend(timed []Safe, progress func()) error {
 	return nil
 }
 
-// gains reports whether a set is no slower than nothing on.
+// gains reports whether a set is not slower than the base, with nothing on.
 func (k *keeper) gains(e bisect.Effect) bool {
 	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
 	ratio, low, _ := k.slowdown(e)

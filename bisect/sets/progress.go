@@ -15,7 +15,7 @@ type Progress struct {
 	Tests   float64 // still to be made
 	Verify  float64 // of these, to verify the set in hand
 	Seconds float64 // of these, by what answers have cost so far
-	Timed   int     // safe sets that are still to be timed, which are no tests
+	Timed   int     // safe sets that are still to be timed, which are not tests
 	Launch  float64 // seconds of a launch that passes
 }
 

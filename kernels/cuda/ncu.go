@@ -144,7 +144,7 @@ type ncuColumns struct {
 	names, units []string
 }
 
-// row takes in one line. The first line without an ID has the units; n/a and other words are no values.
+// row takes in one line. The first line without an ID has the units; n/a and other words are not values.
 func (c *ncuColumns) row(row []string, all *launches) {
 	k := launchKey{}
 	metrics := map[string]Measured{}

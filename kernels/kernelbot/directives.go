@@ -15,7 +15,7 @@ type Directives struct {
 	Unknown     []string // words that the client does not know and ignores
 }
 
-// ReadDirectives reads the directives in the first 64 KiB of a submission. It never fails: what is no directive is
+// ReadDirectives reads the directives in the first 64 KiB of a submission. It never fails: what is not a directive is
 // passed over.
 func ReadDirectives(source []byte) Directives {
 	var d Directives

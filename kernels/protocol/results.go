@@ -123,7 +123,7 @@ func (r *results) said() Said {
 }
 
 // AppendValue adds a value to the series of its metric, case and unit. It drops values
-// beyond MaxValues in a series and MaxSeries series. A value that is no finite number
+// beyond MaxValues in a series and MaxSeries series. A value that is not a finite number
 // leaves a series without values: it was sent, and there is nothing to compare.
 func AppendValue(all []bisect.Series, metric, caseName, unit string, v float64) []bisect.Series {
 	i := slices.IndexFunc(all, func(s bisect.Series) bool { return s.Metric == metric && s.Case == caseName && s.Unit == unit })

@@ -59,7 +59,7 @@ func (f *Folder) Newest(ctx context.Context, full string, before time.Time) (new
 // IsDir reports whether a stat is that of a folder.
 func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// RemoveAll removes a path with everything below it, whatever forbids it. A path that does not exist is no error.
+// RemoveAll removes a path with everything below it, whatever forbids it. A path that does not exist is not an error.
 func (f *Folder) RemoveAll(ctx context.Context, full string) error {
 	at, name, err := f.parent(full, false)
 	if err == nil {

@@ -41,7 +41,7 @@ type Change struct {
 // Concerns reports that a process which opened all this may notice a change. It says so too often rather than too
 // seldom:
 //
-//   - A file that was opened counts with its content. So does anything that is no plain file, a file that becomes
+//   - A file that was opened counts with its content. So does anything that is not a plain file, a file that becomes
 //     executable or ceases to be, and what tells git how to write files: a process sees these without opening them.
 //   - A path that comes or goes counts in a folder in or below which something was opened, as its name may have been
 //     looked for or listed there, and where it is named like something that was opened, which it may shadow.

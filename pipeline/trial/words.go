@@ -106,7 +106,7 @@ func leftoverWords(n int) string {
 	return fmt.Sprintf("%d processes were still running when the trial had ended; they were killed", n)
 }
 
-// strayWords tells of processes outside of the tree that may be the candidate's.
+// strayWords reports processes outside of the tree that may be the candidate's.
 func strayWords(strays []string) (warnings []string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(strays))) {
 		warnings = append(warnings, "a process that it did not start itself ("+name+") began meanwhile in its folder; it was left alone")

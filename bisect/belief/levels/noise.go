@@ -131,7 +131,7 @@ func (s sight) fitOne(last Noise) fit {
 	return best
 }
 
-// replay runs the launches through the filters again, under the present noise. Sets that no launch has told apart yet
+// replay runs the launches through the filters again, under the present noise. Sets that no launch has separated yet
 // share a filter until one does. Sets that hardly count keep theirs, at their distance from the likeliest one: that
 // bounds the time of a decision.
 func (m *Belief) replay() {

@@ -330,7 +330,7 @@ func (t track) bars(close float64) (out []Bar) {
 			class = "f-build"
 		}
 		if n := len(out); n > 0 && out[n-1].Class == class && b.to-out[n-1].From < close {
-			out[n-1].To, out[n-1].Title = b.to, "several launches, too close together to be told apart"
+			out[n-1].To, out[n-1].Title = b.to, "several launches, too close together to draw separately"
 			continue
 		}
 		out = append(out, Bar{From: b.from, To: b.to, Class: class, Key: b.key, Title: b.title})

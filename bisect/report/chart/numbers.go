@@ -73,7 +73,7 @@ func (l Launches) Launched(metrics []One, sides []Side, band float64, name strin
 		out.Band = &[2]float64{1 / (1 + band), 1 + band}
 		values = append(values, out.Band[0], out.Band[1])
 	}
-	// The first launch of a program with caches fills them, and is no measurement of the kernel.
+	// The first launch of a program with caches fills them, and does not measure the kernel.
 	warm := slices.ContainsFunc(l.All, func(x report.Launch) bool { return x.Outcome.Caches == "warm" })
 	for _, m := range metrics {
 		if !(m.Middle > 0) {

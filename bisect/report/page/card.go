@@ -388,7 +388,7 @@ func (f *finder) common() []Row {
 			out.row(Row{Name: "difference", Text: c.Ends.Words(), More: f.Axis == report.AxisHistory})
 		}
 	}
-	// A search of flags stays at one commit, so there is no range to name.
+	// A search of flags stays at one commit, so it has no range.
 	if f.Ends.Good == f.Ends.Bad { // flags
 		out.row(commitRow("tested at", f.ledger, f.Ends.Bad, ""))
 		return out

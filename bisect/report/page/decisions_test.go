@@ -360,7 +360,7 @@ func TestGuiltySet(t *testing.T) {
 		}
 	}
 	set.Culprits = nil
-	if got := rowText(guiltySet(set, nil), "confidence"); !strings.Contains(got, "the parts cannot be told apart") {
+	if got := rowText(guiltySet(set, nil), "confidence"); !strings.Contains(got, "the parts cannot be separated") {
 		t.Error(got)
 	}
 	set.Certified = false

@@ -99,7 +99,7 @@ var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 
 // parseDiff reads a unified diff, as git writes it, and marks the lines of hunks. It keeps every line, whatever it
 // holds: what it does not understand is a note. Only the text behind a "@@" counts as lines of a file, so that a
-// removed line that begins with "-- " is no header.
+// removed line that begins with "-- " is not a header.
 func parseDiff(text string, hunks []report.Hunk) []DiffLine {
 	var out []DiffLine
 	var file, oldFile string
@@ -163,7 +163,7 @@ func diffPath(s, prefix string) string {
 	return strings.TrimPrefix(s, prefix)
 }
 
-// lineNumber reads digits; 0, which is no line, where there are too many.
+// lineNumber reads digits; 0, which is not a line number, where there are too many.
 func lineNumber(s string) int {
 	n, _ := strconv.Atoi(s) // digits by the pattern; too many of them give 0
 	return n

@@ -20,7 +20,7 @@ func setName(parts []string) string { return cmp.Or(strings.Join(parts, " "), "t
 // guiltySet is the evidence for a guilty set.
 func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 	var out rows
-	// An inferred answer is no evidence of how often a set fails.
+	// An inferred answer does not show how often a set fails.
 	n, failed := 0, 0
 	for _, x := range tests {
 		if !x.Inferred && x.Name() == s.Name() {
@@ -41,7 +41,7 @@ func guiltySet(s report.MinimalSet, tests []report.SetTest) []Row {
 		return out
 	}
 	if len(s.Culprits) == 0 {
-		out.add("confidence", "fails in repeated trials; without any of its parts it cannot be judged, so that the parts cannot be told apart")
+		out.add("confidence", "fails in repeated trials; without any of its parts it cannot be judged, so the parts cannot be separated")
 	} else {
 		out.add("confidence", fmt.Sprintf("fails %s; passes %s", often, strings.Join(s.Undone(), ", or ")))
 	}

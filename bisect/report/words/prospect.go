@@ -8,7 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Prospect says what is known early of a search that is too dear: head is what it would take, hints are what can be
+// Prospect says what is known early of a search that costs too much: head is what it would take, hints are what can be
 // found all the same and which metrics might do.
 func Prospect(p bisect.Prospect) (head string, hints []string) {
 	wanted := "finding a change of " + Percent(p.Change)

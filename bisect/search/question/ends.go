@@ -84,7 +84,7 @@ func (c *endTrials) mayPass(g, b bisect.Outcome) bool {
 }
 
 // rareEnds launches the bad end until it fails once, at most rareTries or blindTries times. A good end that has failed
-// is launched once more: if it fails again it is no good end. Whether the bad end fails more often than the good one
+// is launched once more: if it fails again it is not a good end. Whether the bad end fails more often than the good one
 // is left to the belief, which weighs commits and ends alike.
 func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 	good, bad := c.r.Span.Good.Commit, c.r.Span.Id(c.r.Span.Bad())
@@ -166,7 +166,7 @@ func (c *endTrials) alike(p float64) (done, acted bool, err error) {
 		return true, false, nil
 	}
 	f.Result, f.Complaint, e.Complaint, e.OtherGood = bisect.NoDifference, bisect.Complaint{}, bisect.Complaint{}, true
-	e.Hint = "failures that come as often at the good end are no change; name an older good end with --good, or a bad end that fails more often with --bad"
+	e.Hint = "the good end fails as often, so nothing changed; name an older good end with --good, or a bad end that fails more often with --bad"
 	return true, false, nil
 }
 

@@ -22,12 +22,12 @@ const (
 
 // The rules of what is said early.
 const (
-	tooMany   = 10   // times the launches that a search takes without noise: without a budget, more than that is too dear
+	tooMany   = 10   // times the launches that a search takes without noise: without a budget, more than that is too many
 	farChange = 3.0  // a ratio: where not even such a change would be found, none would
 	quieter   = 0.67 // share of the noise below which another metric is worth a hint
 	mostHints = 3    // metrics
 
-	searching = -1 // stands for the pairs of the ends once they are told apart
+	searching = -1 // stands for the pairs of the ends once they are known to differ
 )
 
 // plan foretells launches from what is still to be found out.
@@ -89,7 +89,7 @@ func expected(r *search.Run, m *levels.Belief, pairs int) search.Outlook {
 	return search.Outlook{Launches: n + planOf(r, m).search(step, noise), Noise: math.Sqrt(noise)}
 }
 
-// foresight says early where what a search looks for is too dear.
+// foresight says early that what a search looks for costs too much.
 type foresight struct {
 	q *Level
 	r *search.Run

@@ -45,7 +45,7 @@ type Space struct {
 }
 
 // NewSpace checks the atoms and works out who needs whom. The errors name the atom: a weight that is not positive, a
-// number that is no other atom, requirements in a circle (a [*CycleError]).
+// number that is not another atom, requirements in a circle (a [*CycleError]).
 func NewSpace(atoms []Atom) (*Space, error) {
 	if len(atoms) == 0 || len(atoms) > MaxAtoms {
 		return nil, fmt.Errorf("expected between 1 and %d changes, got %d", MaxAtoms, len(atoms))

@@ -29,7 +29,7 @@ func (t Tally) compare(o Tally) int {
 
 // Chances is the belief about two chances: that a guilty set fails when it is tested, and that any other
 // set does. It is learned from the tallies of all sets, each of which counts by its own tests only: a
-// mask, which lets a set pass that holds a guilty one, is no chance.
+// mask, which lets a set pass that holds a guilty one, is not a chance.
 type Chances struct {
 	weights  rates
 	evidence map[Tally]evidence // worked out once
