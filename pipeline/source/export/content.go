@@ -12,8 +12,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
-// content opens what a file is to hold: the blob, with converted line endings,
-// or the Git LFS content that it points to.
+// content opens what a file is to hold: the blob, with converted line endings, or the Git LFS
+// content that it points to. Only what is converted is held in memory as a whole; a blob may be
+// larger than that.
 func (m *module) content(l leaf) (io.ReadCloser, error) {
 	if l.treat.LFS {
 		ptr, ok, err := readLFSPointer(m.repo.Objects, l.ID)
@@ -44,7 +45,8 @@ func (m *module) content(l leaf) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// holds reports whether a file or link in the slot is as the commit has it.
+// holds reports whether a file or link in the slot is as the commit has it. An error is the
+// repository's: what cannot be read in the slot is not as it should be, and is written anew.
 func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 	if l.Mode == objects.ModeLink {
 		want, err := objects.Read(m.repo.Objects, l.ID, "blob")
@@ -67,8 +69,8 @@ func (m *module) holds(s *slot, full string, l leaf) (bool, error) {
 	return equalReaders(got, want)
 }
 
-// equalReaders compares two contents. An error of a means that they differ, one
-// of b is returned: a is in the slot, b comes from the repository.
+// equalReaders compares two contents. An error of a means that they differ, one of b is returned: a
+// is in the slot, b comes from the repository.
 func equalReaders(a, b io.Reader) (bool, error) {
 	bufA, bufB := make([]byte, 32<<10), make([]byte, 32<<10)
 	for {
@@ -94,7 +96,8 @@ func isEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// readLFSPointer reads a blob if it is small enough to be a pointer.
+// readLFSPointer reads a blob if it is small enough to be a pointer. The attribute alone does not
+// make it one: files that were committed before the attribute hold their content themselves.
 func readLFSPointer(o objects.Reader, id string) (attributes.LFSPointer, bool, error) {
 	kind, size, r, err := o.Open(id)
 	if err != nil {
@@ -112,8 +115,8 @@ func readLFSPointer(o objects.Reader, id string) (attributes.LFSPointer, bool, e
 	return ptr, ok, nil
 }
 
-// lfsFile returns the path of the content of a pointer, "" when it is absent or
-// truncated.
+// lfsFile returns the path of the content of a pointer, "" when it is absent or truncated. The
+// folder is where git lfs keeps what it has fetched; nothing is fetched here.
 func (h *handle) lfsFile(p attributes.LFSPointer) string {
 	file := filepath.Join(h.CommonDir, "lfs", "objects", p.ID[:2], p.ID[2:4], p.ID)
 	if fi, err := os.Stat(file); err != nil || !fi.Mode().IsRegular() || fi.Size() != p.Size {

@@ -1,13 +1,15 @@
 // Package export lays commits out in folders that can be built.
 //
-// An [Export] owns a private folder, the slot, and [Export.Switch] moves it from commit to commit. Only what differs is
-// written, because make rebuilds what has a new time; what a build or anybody else has changed in the meantime is found by
-// looking at the slot before each switch, and restored. A switch has three parts: a plan says what is to become of which
-// path and reads objects only, a scan says what the slot really holds, and then the slot is changed.
+// An [Export] owns a private folder, the slot, and [Export.Switch] moves it from commit to commit.
+// Only what differs is written, because make rebuilds what has a new time; what a build or anybody
+// else has changed in the meantime is found by looking at the slot before each switch, and
+// restored. A switch has three parts: a plan says what is to become of which path and reads objects
+// only, a scan says what the slot really holds, and then the slot is changed.
 //
-// A commit that cannot be written as git would write it, or that takes more of the disk than any commit of the repository
-// should, is refused before anything of it is written; that is the commit's fault and no error of the machine. The package
-// must not know ranges or why a commit is wanted, and the user's own files are only ever read.
+// A commit that cannot be written as git would write it is refused before anything of it is
+// written, and one that takes more of the disk than any commit should, as soon as that shows. Both
+// are the commit's fault and no error of the machine. The package must not know ranges or why a
+// commit is wanted, and the user's own files are only ever read.
 package export
 
 import (
@@ -28,17 +30,16 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
-// Export is a folder, the slot, that holds the files of one commit at a time.
-// It belongs to one goroutine. Nothing else may change the slot during a
-// call: end the build first.
+// Export is a folder, the slot, that holds the files of one commit at a time. It belongs to one
+// goroutine. Nothing else may change the slot during a call: end the build first.
 type Export struct {
-	// Paths are what the build reads, as in RangeOptions. A file outside them
-	// that cannot be written faithfully gives a warning instead of an error, and
-	// so does one whose content is missing where there are no Paths.
+	// Paths are what the build reads, as in RangeOptions. A file outside them that cannot be
+	// written faithfully gives a warning instead of an error, and so does one whose content is
+	// missing where there are no Paths.
 	Paths []string
 
-	// Linked makes the slot a linked work tree of the repository, under this
-	// name; "" gives it a git directory of its own.
+	// Linked makes the slot a linked work tree of the repository, under this name; "" gives it a
+	// git directory of its own.
 	Linked string
 
 	// Keep are paths that are not of the commit and that no Switch removes.
@@ -72,14 +73,16 @@ type SwitchStats struct {
 	Full    bool // the slot was filled from nothing
 }
 
-// New prepares dir as an empty slot, which stays when the Repo is closed. An existing folder is emptied, but only if it is a
-// slot already (its state lies beside it in dir + ".state") or holds nothing.
+// New prepares dir as an empty slot, which stays when the Repo is closed. An existing folder is
+// emptied, but only if it is a slot already (its state lies beside it in dir + ".state") or holds
+// nothing.
 func New(ctx context.Context, r *source.Repo, dir string) (*Export, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("export into %s: %w", dir, err)
 	}
 	from, list, held := source.Inside(r)
+	// The folder is emptied below, so whatever must not be emptied is looked for first.
 	if err := refuseSlot(from.Layout, abs); err != nil {
 		return nil, err
 	}
@@ -97,7 +100,7 @@ func New(ctx context.Context, r *source.Repo, dir string) (*Export, error) {
 
 // refuseSlot keeps a slot from covering the user's files.
 func refuseSlot(l objects.Layout, dir string) error {
-	real := dir
+	real := dir // which need not exist yet: only what is above it can be resolved
 	if parent, err := filepath.EvalSymlinks(filepath.Dir(dir)); err == nil {
 		real = filepath.Join(parent, filepath.Base(dir))
 	}
@@ -113,8 +116,7 @@ func refuseSlot(l objects.Layout, dir string) error {
 	return nil
 }
 
-// Holds reports whether the commit in the slot has a file at a path, or files
-// below it.
+// Holds reports whether the commit in the slot has a file at a path, or files below it.
 func (e *Export) Holds(full string) (file, below bool) {
 	return e.held.tracked[full] != nil, e.held.places[full] != nil
 }
@@ -122,14 +124,15 @@ func (e *Export) Holds(full string) (file, below bool) {
 // Dir is the absolute path of the slot.
 func (e *Export) Dir() string { return e.dir }
 
-// Warnings lists what the last successful Switch could not write faithfully outside Paths, and what it left out.
+// Warnings lists what the last successful Switch could not write faithfully outside Paths, and what
+// it left out.
 func (e *Export) Warnings() []string {
 	missing, _ := e.Missing()
 	return append(slices.Clone(e.warnings), missing...)
 }
 
-// Missing says which files of the commit are left out of the slot because the repository lacks their content: a sentence
-// and a path, relative to the root, for each.
+// Missing says which files of the commit are left out of the slot because the repository lacks
+// their content: a sentence and a path, relative to the root, for each.
 func (e *Export) Missing() (words, paths []string) {
 	paths = slices.Sorted(maps.Keys(e.missing))
 	for _, full := range paths {
@@ -138,16 +141,14 @@ func (e *Export) Missing() (words, paths []string) {
 	return words, paths
 }
 
-// Switch makes the slot hold a commit, given by its full id or as returned by
-// Compose of the same Repo. Paths that are equal in the commit before are
-// not touched; all that is written gets one time, later than that of anything
-// in the slot. Files of the commit that a build has changed are restored. With
-// clean everything else is deleted, and the modes of folders are restored, so
-// that the slot equals a fresh checkout; without it build output stays.
+// Switch makes the slot hold a commit, given by its full id or as returned by Compose of the same
+// Repo. Paths that are equal in the commit before are not touched; all that is written gets one
+// time, later than that of anything in the slot. Files of the commit that a build has changed are
+// restored. With clean everything else is deleted, and the modes of folders are restored, so that
+// the slot equals a fresh checkout; without it build output stays.
 //
-// It fails with an *UnsupportedError before anything is changed where the
-// commit cannot be written faithfully. After any other failure the next
-// Switch fills the slot from nothing.
+// It fails with an *UnsupportedError before anything is changed where the commit cannot be written
+// faithfully. After any other failure the next Switch fills the slot from nothing.
 func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchStats, error) {
 	c := &changer{ctx: ctx, e: e}
 	if err := ctx.Err(); err != nil {
@@ -160,6 +161,7 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	if err != nil {
 		return c.stats, err
 	}
+	// A folder that was moved away or replaced is no longer the one whose content is known.
 	if e.dirty || !e.slot.intact() {
 		if err := e.reset(ctx); err != nil {
 			return c.stats, err
@@ -167,11 +169,13 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		clear(p.mods)
 	}
 	c.p, c.stats.Full = p, len(e.mods) == 0
+	// A partial clone would otherwise fetch the objects one by one as they are read.
 	if pf, ok := e.main.Objects.(objects.Prefetcher); ok {
 		if err := pf.Prefetch(ctx, commit); err != nil {
 			return c.stats, err
 		}
 	}
+	// The plan changes nothing: where the commit is refused, the slot keeps the one before.
 	if err := p.to(commit); err != nil {
 		return c.stats, err
 	}
@@ -184,6 +188,8 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return c.stats, err
 	}
 	e.dirty = true
+	// The time is kept on disk before any file has it, so that no later session gives out an
+	// earlier one.
 	if len(p.puts)+len(p.dels)+len(seen.untracked) > 0 { // else nothing gets a time, as where the commit stays
 		e.stamp = e.slot.nextStamp(e.stamp, seen.newest)
 		if err := e.slot.saveState(slotState{Stamp: e.stamp.UnixNano()}); err != nil {
@@ -207,13 +213,15 @@ func (e *Export) forget() {
 	e.unwatch()
 }
 
-// reset empties the slot, whatever happened to it.
+// reset empties the slot, whatever happened to it. The time of the last switch stays: what is
+// written next is newer than what a build made before.
 func (e *Export) reset(ctx context.Context) error {
 	e.forget()
 	return e.slot.renew(ctx)
 }
 
-// checkNames rejects paths that are one file where the file system ignores case.
+// checkNames rejects paths that are one file where the file system ignores case. The second would
+// overwrite the first, and what is built would depend on their order.
 func (e *Export) checkNames(p *plan) error {
 	if !e.slot.foldsCase {
 		return nil
@@ -234,8 +242,8 @@ func (e *Export) checkNames(p *plan) error {
 	return nil
 }
 
-// clash returns two paths that are one on a file system that ignores case, or
-// "".
+// clash returns two paths that are one on a file system that ignores case, or "". Folders count
+// too: a/x and A/y lie in one folder there.
 func clash(paths []string) (string, string) {
 	seen := map[string]string{}
 	for _, full := range paths {

@@ -17,8 +17,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/made"
 )
 
-// writeGit gives the slot, and every submodule in it, the git directory of a fresh
-// checkout: HEAD is the commit, and the index lists its files as unchanged.
+// writeGit gives the slot, and every submodule in it, the git directory of a fresh checkout: HEAD
+// is the commit, and the index lists its files as unchanged. Builds ask git for their version, and
+// one that sees a change calls itself dirty. An index is written only when files have changed or
+// somebody has touched the old one, because it lists every file.
 func (e *Export) writeGit(ctx context.Context, commit string, changed bool) error {
 	stale := changed
 	for prefix, m := range e.mods {
@@ -42,10 +44,13 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 		entries[""] = make([]gitdir.Entry, 0, len(e.held.order))
 		for _, t := range e.held.order {
 			rel := strings.TrimPrefix(strings.TrimPrefix(t.full, t.prefix), "/")
-			entries[t.prefix] = append(entries[t.prefix], gitdir.Entry{Path: rel, Mode: t.Mode, ID: t.ID, Size: t.seen.size, Mtime: t.seen.mtime, Changed: t.seen.changed, Inode: t.seen.inode})
+			entries[t.prefix] = append(entries[t.prefix], gitdir.Entry{Path: rel, Mode: t.Mode, ID: t.ID,
+				Size: t.seen.size, Mtime: t.seen.mtime, Changed: t.seen.changed, Inode: t.seen.inode})
 		}
 	}
 	for prefix, m := range e.mods {
+		// A commit that exists in memory alone is not one that git finds: HEAD is the one it was
+		// made from.
 		head := m.commit
 		if o, ok := m.repo.Objects.(made.Overlay); ok {
 			head = o.Base(commit)
@@ -70,8 +75,8 @@ func (h *handle) readGit(ctx context.Context) (*gitdir.Repo, error) {
 	return gitdir.Read(h.CommonDir, h.Features.Extensions, string(refs)), nil
 }
 
-// Digest is equal for two moments in which an export of the same commit holds the same: tags, attributes and the
-// configuration of filters are. Branches and remotes do not count.
+// Digest is equal for two moments in which an export of the same commit holds the same: tags,
+// attributes and the configuration of filters are. Branches and remotes do not count.
 func Digest(ctx context.Context, r *source.Repo) (string, error) {
 	from, _, _ := source.Inside(r)
 	dir, err := newHandle(from, nil).readGit(ctx)

@@ -13,7 +13,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
-// holdings are the paths that the slot holds for the commit.
+// holdings are the paths that the slot holds for the commit. They are kept in three ways, because a
+// plan asks for one path, a git index wants all of them in order, and a scan goes from folder to
+// folder. Folders that hold nothing of the commit have no place: they are a build's.
 type holdings struct {
 	tracked map[string]*tracked
 	order   []*tracked        // sorted by path
@@ -42,8 +44,8 @@ type place struct {
 	seen  fileStamp // as the folder looked when it held these and nothing else; zero where that is not known
 }
 
-// fileStamp is how a file looked when it was written. Any difference later
-// means that something else has changed it.
+// fileStamp is how a file looked when it was written. Any difference later means that something
+// else has changed it.
 type fileStamp struct {
 	size    int64
 	mode    uint32
@@ -72,7 +74,9 @@ func (h *holdings) where(full string) int {
 	if n := len(h.order); n == 0 || h.order[n-1].full < full { // as while an empty slot is filled
 		return n
 	}
-	at, _ := slices.BinarySearchFunc(h.order, full, func(t *tracked, full string) int { return strings.Compare(t.full, full) })
+	at, _ := slices.BinarySearchFunc(h.order, full, func(t *tracked, full string) int {
+		return strings.Compare(t.full, full)
+	})
 	return at
 }
 
@@ -86,6 +90,8 @@ func (h *holdings) count(t *tracked, sign int) {
 	}
 }
 
+// track notes that the slot holds a path as it looks now. A file that was written anew is another
+// inode, which the old watch hears nothing of.
 func (h *holdings) track(full string, l leaf, seen fileStamp) {
 	t := h.tracked[full]
 	if t == nil {
@@ -103,10 +109,11 @@ func (h *holdings) track(full string, l leaf, seen fileStamp) {
 	h.count(t, 1)
 }
 
-// untrack returns the folders, the lowest first, below which the slot holds nothing more.
+// untrack forgets a path and returns the folders, the lowest first, below which the slot holds
+// nothing more. What the folder looked like no longer tells what is in it.
 func (h *holdings) untrack(full string) (emptied []string) {
 	t, p := h.tracked[full], h.places[above(full)]
-	last := p.files[len(p.files)-1]
+	last := p.files[len(p.files)-1] // takes the place of the one that goes
 	p.files[t.at], last.at = last, t.at
 	p.files = p.files[:len(p.files)-1]
 	at := h.where(full)
@@ -128,8 +135,8 @@ func (h *holdings) untrack(full string) (emptied []string) {
 // above is the folder that holds a path, "" for the root.
 func above(full string) string { return full[:max(0, strings.LastIndexByte(full, '/'))] }
 
-// Lost are files and folders of the commit that are in the slot no more; of a folder only its own path. It reads the names in
-// folders that have changed since a Switch read them.
+// Lost are files and folders of the commit that are in the slot no more; of a folder only its own
+// path. It reads the names in folders that have changed since a Switch read them.
 func Lost(ctx context.Context, e *Export) []string {
 	switch {
 	case e.dirty || len(e.mods) == 0:
@@ -152,6 +159,9 @@ func Lost(ctx context.Context, e *Export) []string {
 	return lost
 }
 
+// lostBelow are those in a folder and below it. A folder that looks as it did has lost none of its
+// own files, but a folder below it may have: removing something changes the time of the folder that
+// held it alone.
 func lostBelow(ctx context.Context, e *Export, p *place) (lost []string) {
 	st, err := folder.Look(e.slot.tree, p.full)
 	if err == nil && stampOf(&st) != p.seen {
@@ -172,4 +182,6 @@ func lostBelow(ctx context.Context, e *Export, p *place) (lost []string) {
 	return lost
 }
 
+// isGone tells a path that leads nowhere, or through something that is no folder any more, from one
+// that cannot be read.
 func isGone(err error) bool { return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP }

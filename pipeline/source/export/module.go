@@ -33,7 +33,8 @@ func newHandle(r objects.Repo, list *commits.List) *handle {
 }
 
 // smudges reports whether a filter changes what git checks out: without a driver in the
-// configuration git writes the plain content.
+// configuration git writes the plain content. Where git cannot be asked the filter is taken to
+// change something: a file is rather refused than built from wrongly.
 func (h *handle) smudges(ctx context.Context, filter string) bool {
 	if known, ok := h.drivers[filter]; ok {
 		return known
@@ -57,8 +58,8 @@ func (h *handle) smudges(ctx context.Context, filter string) bool {
 	return yes
 }
 
-// module is one tree laid out in a slot: the candidate's own, with prefix
-// "", or that of a submodule.
+// module is one tree laid out in a slot: the candidate's own, with prefix "", or that of a
+// submodule.
 type module struct {
 	repo   *handle
 	prefix string
@@ -68,7 +69,8 @@ type module struct {
 	names  map[string]string // submodule names by path, read when needed
 }
 
-// newModule reads the tree of a commit and its attributes.
+// newModule reads the tree of a commit and its attributes. The commit is compared with what the
+// range was made from before anything of it is believed.
 func newModule(w *trees.Walk, h *handle, prefix, commit string) (*module, error) {
 	c, _, err := objects.ReadCommit(h.Objects, commit)
 	if err == nil {
@@ -92,14 +94,17 @@ func newModule(w *trees.Walk, h *handle, prefix, commit string) (*module, error)
 	return m, nil
 }
 
-// survey is what must be known of a whole tree before any of it is written.
+// survey is what must be known of a whole tree before any of it is written: attributes of a folder
+// decide about files far below it, and how much there is decides whether to begin.
 type survey struct {
 	attrs []attributes.File // its .gitattributes files, their folders relative to it
 	trees.Size
 }
 
-// survey reads every tree below one once, however often it occurs: what a
-// subtree holds is remembered by its id.
+// survey reads every tree below one once, however often it occurs: what a subtree holds is
+// remembered by its id. So a commit that differs in one folder costs the trees on the way to it,
+// and one that repeats a tree a million times is found to be too large without walking through all
+// of it.
 func (h *handle) survey(w *trees.Walk, dir, tree string) (survey, error) {
 	if all, ok := h.surveyed[tree]; ok {
 		return all, nil

@@ -21,8 +21,8 @@ type leaf struct {
 	treat  attributes.Treatment
 }
 
-// plan is what must change in a slot to go from its modules to those of
-// another commit. Making one reads objects and writes nothing.
+// plan is what must change in a slot to go from its modules to those of another commit. Making one
+// reads objects and writes nothing.
 type plan struct {
 	e     *Export
 	walk  *trees.Walk // over the trees of all modules
@@ -40,7 +40,9 @@ func newPlan(ctx context.Context, e *Export) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plan{e: e, walk: trees.NewWalk(ctx, e.main.Layout, e.known.Get()), paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}, nil
+	walk := trees.NewWalk(ctx, e.main.Layout, e.known.Get())
+	p := &plan{e: e, walk: walk, paths: paths, mods: maps.Clone(e.mods), puts: map[string]leaf{}, dels: map[string]bool{}}
+	return p, nil
 }
 
 // to completes the plan for one commit of the user's repository.
@@ -60,7 +62,8 @@ func (p *plan) to(commit string) error {
 	return nil
 }
 
-// module plans one tree at its prefix, from whatever is there now.
+// module plans one tree at its prefix, from whatever is there now. Trees of two repositories are
+// never compared: a submodule that comes from elsewhere is removed and written as a whole.
 func (p *plan) module(m *module) error {
 	old := p.mods[m.prefix]
 	if old != nil && old.repo != m.repo {
@@ -84,7 +87,8 @@ func (p *plan) module(m *module) error {
 	return nil
 }
 
-// drop plans the removal of a module and of all modules inside it.
+// drop plans the removal of a module and of all modules inside it. It does nothing at a path
+// without one, so callers need not ask what was there.
 func (p *plan) drop(prefix string) error {
 	m := p.mods[prefix]
 	if m == nil {
@@ -101,7 +105,8 @@ func (p *plan) drop(prefix string) error {
 	})
 }
 
-// change plans one path that differs.
+// change plans one path that differs. A path can come twice, once as gone from a module and once as
+// new in another; whichever comes first, the new one stays.
 func (p *plan) change(m *module, ch trees.Change) error {
 	full := path.Join(m.prefix, ch.Path)
 	if ch.New == nil {
@@ -123,7 +128,9 @@ func (p *plan) change(m *module, ch trees.Change) error {
 	return p.put(m, full, l)
 }
 
-// put plans one file, if its attributes can be followed.
+// put plans one file, if its attributes can be followed. To build something else than git checks
+// out would blame the wrong commit, so the file is refused; outside of the paths that the build
+// reads, it is only warned of.
 func (p *plan) put(m *module, full string, l leaf) error {
 	if filter, ok := strings.CutPrefix(l.treat.Refuse, "filter="); ok && !m.repo.smudges(p.walk.Ctx, filter) {
 		l.treat.Refuse = ""
@@ -170,12 +177,11 @@ func (p *plan) unsupported(full, attribute, reason, hint string) error {
 	return nil
 }
 
-// optional reports whether a file may be left out: no path says that the build
-// reads it.
+// optional reports whether a file may be left out: no path says that the build reads it.
 func (p *plan) optional(full string) bool { return len(p.paths) == 0 || !p.paths.Cover(full) }
 
-// submodule plans the tree behind a pin, or an empty folder when its commit is
-// not at hand and the paths do not need it.
+// submodule plans the tree behind a pin, or an empty folder when its commit is not at hand and the
+// paths do not need it.
 func (p *plan) submodule(m *module, rel, full, commit string) error {
 	delete(p.dels, full)
 	p.puts[full] = leaf{Entry: objects.Entry{Mode: objects.ModeGitlink, ID: commit}, prefix: m.prefix}
@@ -189,11 +195,12 @@ func (p *plan) submodule(m *module, rel, full, commit string) error {
 	if err := p.drop(full); err != nil {
 		return err
 	}
-	return p.unsupported(full, "submodule", "the pinned commit "+objects.Short(commit)+" has not been fetched", "git submodule update --init --recursive")
+	return p.unsupported(full, "submodule", "the pinned commit "+objects.Short(commit)+" has not been fetched",
+		"git submodule update --init --recursive")
 }
 
-// openSubmodule finds the repository that has a pinned commit; nil means that
-// none has.
+// openSubmodule finds the repository that has a pinned commit; nil means that none has. One that
+// cannot be opened is passed over, for another may have it.
 func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, error) {
 	name, err := m.submoduleName(rel)
 	if err != nil {
@@ -216,9 +223,11 @@ func (p *plan) openSubmodule(m *module, rel, full, commit string) (*module, erro
 	return nil, nil
 }
 
-// reconvert plans the files that keep their blob but not their attributes.
+// reconvert plans the files that keep their blob but not their attributes. A comparison of trees
+// does not find them, but their line ends or their LFS content change.
 func (p *plan) reconvert(old, m *module) error {
-	if old.attrs == nil && m.attrs == nil || old.attrs != nil && m.attrs != nil && old.attrs.Signature == m.attrs.Signature {
+	a, b := old.attrs, m.attrs
+	if a == nil && b == nil || a != nil && b != nil && a.Signature == b.Signature {
 		return nil
 	}
 	for full, t := range p.e.held.tracked {
@@ -242,7 +251,9 @@ func (p *plan) reconvert(old, m *module) error {
 	return nil
 }
 
-// restore plans to write the tracked files that the build has changed.
+// restore plans to write the tracked files that the build has changed. They count as touched from
+// now on: a hard link may lead to them from elsewhere, and what is written into one of its names
+// shows in all.
 func (p *plan) restore(changed []*tracked) {
 	for _, t := range changed {
 		t.touched = true

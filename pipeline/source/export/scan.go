@@ -21,21 +21,25 @@ type scanned struct {
 	untracked []string   // files, and folders without tracked files, topmost only, that a clean switch removes
 }
 
+// meet keeps the newest time: make compares what is written next with every file in the slot,
+// whoever made it.
 func (s *scanned) meet(st *unix.Stat_t) {
 	if t := time.Unix(st.Mtim.Unix()); t.After(s.newest) {
 		s.newest = t
 	}
 }
 
-// racy is how old the last change of a folder must be for its time to tell it from a later one: kernels before 6.13 step the
-// times of files by up to 10 ms.
+// racy is how old the last change of a folder must be for its time to tell it from a later one:
+// kernels before 6.13 step the times of files by up to 10 ms.
 const racy = 20 * time.Millisecond
 
-// scan compares the slot with what was written. With clean it skips untracked folders, which will be deleted.
+// scan compares the slot with what was written. With clean it does not look into untracked folders,
+// which will be deleted; without it they are searched for the newest file.
 //
-// A folder whose own time of change, which no program can set, is the old one has the same names in it, and is not read. A
-// file that was found as written is watched from before it was looked at, and not looked at again until something happens
-// to it: to look at all of them is most of what a switch costs.
+// A folder whose own time of change, which no program can set, is the old one has the same names in
+// it, and is not read. A file that was found as written is watched from before it was looked at,
+// and not looked at again until something happens to it: to look at all of them is most of what a
+// switch costs.
 func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	e.slot.tree.Rewind()
 	e.scans++
@@ -54,7 +58,8 @@ func scan(ctx context.Context, e *Export, clean bool) (scanned, error) {
 	return w.out, err
 }
 
-// hear notes which files something has happened to.
+// hear notes which files something has happened to. The kernel drops events where too many wait,
+// and then nothing is known of any file.
 func (e *Export) hear() {
 	whole := e.watch.Hear(func(id int32, gone bool) {
 		t := e.watched[id]
@@ -92,8 +97,8 @@ type scanner struct {
 	queue   []*tracked // files in folders that were not read
 }
 
-// dir looks at a folder with tracked paths. It goes from the top down: only what is in a folder that is as it was can be
-// reached by its path.
+// dir looks at a folder with tracked paths. It goes from the top down: only what is in a folder
+// that is as it was can be reached by its path.
 func (w *scanner) dir(dir string, p *place) error {
 	mode := w.e.slot.folders
 	if dir == "" {
@@ -136,7 +141,9 @@ func (w *scanner) dir(dir string, p *place) error {
 	return nil
 }
 
-// list reads a folder that is not known to hold what it did.
+// list reads a folder that is not known to hold what it did. How it looks is remembered only if it
+// holds what it should and nothing else, and has not changed so lately that another change could
+// have the same time.
 func (w *scanner) list(dir string, p *place, seen fileStamp) error {
 	_, top := w.e.mods[dir]
 	var alike []*tracked      // files to be read
@@ -176,7 +183,8 @@ func (w *scanner) list(dir string, p *place, seen fileStamp) error {
 	}
 	if p != nil {
 		w.missed(p, below)
-		if p.seen = (fileStamp{}); changed == len(w.out.changed) && untracked == len(w.out.untracked) && seen.changed < w.settled {
+		p.seen = fileStamp{}
+		if changed == len(w.out.changed) && untracked == len(w.out.untracked) && seen.changed < w.settled {
 			p.seen = seen
 		}
 	}
@@ -196,7 +204,8 @@ func (w *scanner) list(dir string, p *place, seen fileStamp) error {
 	return nil
 }
 
-// missed notes what a folder was to hold and does not, with all that was to be in folders which are none of these.
+// missed notes what a folder was to hold and does not, with all that was to be in folders which are
+// none of these.
 func (w *scanner) missed(p *place, folders []string) {
 	for _, t := range p.files {
 		if t.met != w.e.scans {
@@ -210,7 +219,9 @@ func (w *scanner) missed(p *place, folders []string) {
 	}
 }
 
-// files looks at those in folders that were not read, with several goroutines.
+// files looks at those in folders that were not read, with several goroutines: each look is one
+// system call, and projects have thousands of files. A file is watched before it is looked at, so
+// that nothing happens to it unheard in between.
 func (w *scanner) files() error {
 	parts := make([]struct {
 		out   scanned
@@ -252,7 +263,9 @@ func (w *scanner) files() error {
 	return w.ctx.Err()
 }
 
-// judge compares how a file looks with how it was written. One to be read is added to those that are alike.
+// judge compares how a file looks with how it was written. One of which only the inode's time has
+// changed is added to those that are alike: it has another name now, or was written and given its
+// old time back, and its content must tell.
 func (w *scanner) judge(t *tracked, st *unix.Stat_t, out *scanned, alike []*tracked) []*tracked {
 	out.meet(st)
 	now := stampOf(st)
@@ -266,7 +279,8 @@ func (w *scanner) judge(t *tracked, st *unix.Stat_t, out *scanned, alike []*trac
 	return alike
 }
 
-// compare reads files of which only the inode's change time differs (by a hard link that a compiler cache made, say).
+// compare reads files of which only the inode's change time differs (by a hard link that a compiler
+// cache made, say).
 func (w *scanner) compare(alike []*tracked) error {
 	for _, t := range alike {
 		same, err := w.e.mods[t.prefix].holds(w.e.slot, t.full, t.leaf)

@@ -18,9 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/folder"
 )
 
-// slot does the file work of an Export. Every change goes through a
-// folder.Folder, so that no symlink planted by a commit or a build can lead
-// elsewhere.
+// slot does the file work of an Export. Every change goes through a folder.Folder, so that no
+// symlink planted by a commit or a build can lead elsewhere.
 type slot struct {
 	dir       string
 	tree      *folder.Folder
@@ -30,15 +29,16 @@ type slot struct {
 	folders   uint32        // mode of new folders in it
 }
 
-// slotState is kept beside the slot. It marks the folder as ours and carries
-// the last stamp from one session to the next.
+// slotState is kept beside the slot. It marks the folder as ours and carries the last stamp from
+// one session to the next.
 type slotState struct {
 	Stamp int64 `json:"stamp"` // ns since 1970
 }
 
 func stateFile(dir string) string { return dir + ".state" }
 
-// openSlot makes dir an empty slot and returns the stamp of its last switch.
+// openSlot makes dir an empty slot and returns the stamp of its last switch. The state is written
+// before the folder is filled, so that a slot left by a crash is known as ours.
 func openSlot(ctx context.Context, dir string) (*slot, time.Time, error) {
 	fail := func(what string, err error) (*slot, time.Time, error) {
 		return nil, time.Time{}, writeError(dir, what, err)
@@ -64,8 +64,7 @@ func openSlot(ctx context.Context, dir string) (*slot, time.Time, error) {
 	return s, time.Unix(0, state.Stamp), nil
 }
 
-// loadState reads the state beside dir; ok is false where dir is not known as a
-// slot.
+// loadState reads the state beside dir; ok is false where dir is not known as a slot.
 func loadState(dir string) (slotState, bool) {
 	var s slotState
 	data, err := os.ReadFile(stateFile(dir))
@@ -97,9 +96,9 @@ func checkForeign(dir string, known bool) error {
 	return nil
 }
 
-// saveState replaces the state file as a whole. Unlike renameio it does not
-// sync, which would make a switch slower by half. What
-// a power failure can cost is one folder that is no longer known as a slot.
+// saveState replaces the state file as a whole. Unlike renameio it does not sync, which would make
+// a switch slower by half. What a power failure can cost is one folder that is no longer known as a
+// slot.
 func (s *slot) saveState(state slotState) error {
 	data, err := json.Marshal(state)
 	if err != nil {
@@ -119,7 +118,8 @@ func (s *slot) saveState(state slotState) error {
 // intact reports whether the folder is still the one that was opened.
 func (s *slot) intact() bool { return s.tree != nil && s.tree.Intact() }
 
-// renew leaves the slot as an existing empty folder, opened.
+// renew leaves the slot as an existing empty folder, opened. What is in it is removed through the
+// opened folder, never by path.
 func (s *slot) renew(ctx context.Context) error {
 	s.close()
 	fi, err := os.Lstat(s.dir)
@@ -147,6 +147,7 @@ func (s *slot) renew(ctx context.Context) error {
 	return nil
 }
 
+// close lets go of the folder; renew opens it again.
 func (s *slot) close() error {
 	if s.tree != nil {
 		s.tree.Close()
@@ -155,7 +156,8 @@ func (s *slot) close() error {
 	return nil
 }
 
-// probe learns how the file system keeps names and times.
+// probe learns how the file system keeps names and times, and which modes it and the umask give to
+// folders. No table of file systems would know network mounts and overlays.
 func (s *slot) probe(ctx context.Context) error {
 	const name = "kbisect-Probe"
 	// An odd number of nanoseconds shows what is cut off.
@@ -183,7 +185,8 @@ func (s *slot) probe(ctx context.Context) error {
 	return nil
 }
 
-// grainOf returns the step of file times from one time as set and as kept.
+// grainOf returns the step of file times from one time as set and as kept. The coarsest in use is
+// the two seconds of FAT.
 func grainOf(set, kept time.Time) time.Duration {
 	for _, g := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second} {
 		if set.Truncate(g).Equal(kept) {
@@ -193,8 +196,9 @@ func grainOf(set, kept time.Time) time.Duration {
 	return 2 * time.Second
 }
 
-// nextStamp returns a time later than the last stamp and than every time seen
-// in the slot, and not before now.
+// nextStamp returns a time later than the last stamp and than every time seen in the slot, and not
+// before now. make rebuilds only what is older than its sources, and builds within one step of the
+// clock would look equally old.
 func (s *slot) nextStamp(last, newest time.Time) time.Time {
 	t := time.Now().Round(0)
 	for _, before := range []time.Time{last, newest} {
@@ -208,8 +212,8 @@ func (s *slot) nextStamp(last, newest time.Time) time.Time {
 	return t
 }
 
-// settle waits where file times are coarse, so that the output of a build does
-// not look older than its sources.
+// settle waits where file times are coarse, so that the output of a build does not look older than
+// its sources.
 func (s *slot) settle(ctx context.Context, stamp time.Time) error {
 	ahead := time.Until(stamp)
 	if ahead <= 0 || ahead > 2*s.grain {
@@ -237,11 +241,11 @@ func (s *slot) free() (bytes, files int64) {
 }
 
 // symlink makes a link, gives it its time, and returns how it looks from now on.
-func (s *slot) symlink(ctx context.Context, tree *folder.Folder, target, full string, stamp time.Time) (fileStamp, error) {
+func (s *slot) symlink(ctx context.Context, tree *folder.Folder, target, full string, at time.Time) (fileStamp, error) {
 	if err := tree.Symlink(ctx, target, full); err != nil {
 		return fileStamp{}, writeError(s.dir, "link "+full, err)
 	}
-	if err := tree.SetTime(full, stamp); err != nil {
+	if err := tree.SetTime(full, at); err != nil {
 		return fileStamp{}, writeError(s.dir, "set the time of "+full, err)
 	}
 	st, err := tree.Stat(full)

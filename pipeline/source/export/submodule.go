@@ -9,8 +9,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
-// submoduleName looks a path up in the tree's .gitmodules, "" when it is not
-// there.
+// submoduleName looks a path up in the tree's .gitmodules, "" when it is not there. The repository
+// of a submodule lies under its name, which stays when the submodule is moved.
 func (m *module) submoduleName(rel string) (string, error) {
 	if m.names == nil {
 		names, err := m.readGitmodules()
@@ -50,7 +50,8 @@ func (m *module) readGitmodules() (map[string]string, error) {
 	return names, nil
 }
 
-// safeSubmoduleName refuses names that lead out of the folder "modules".
+// safeSubmoduleName refuses names that lead out of the folder "modules": a commit says them, and
+// anybody can write a commit.
 func safeSubmoduleName(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part == "." || part == ".." {
@@ -60,7 +61,9 @@ func safeSubmoduleName(name string) bool {
 	return !strings.ContainsAny(name, "\\\x00")
 }
 
-// submoduleDirs lists where the repository of the submodule at rel may lie.
+// submoduleDirs lists where the repository of the submodule at rel may lie: in the git directory of
+// the work tree, in the common one where the work tree is a linked one, or in the checkout itself,
+// as old versions of git had it.
 func (m *module) submoduleDirs(rel, name string) []objects.Layout {
 	var out []objects.Layout
 	try := func(dir string) {

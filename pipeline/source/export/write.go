@@ -29,8 +29,8 @@ type changer struct {
 	stats SwitchStats
 }
 
-// run removes what is not to stay before it writes anything, so that a folder can take the place of a file, and the other way
-// round. Untracked are paths that a clean switch removes.
+// run removes what is not to stay before it writes anything, so that a folder can take the place of
+// a file, and the other way round. Untracked are paths that a clean switch removes.
 func (c *changer) run(untracked []string) error {
 	e, p := c.e, c.p
 	for _, full := range untracked {
@@ -54,7 +54,8 @@ func (c *changer) run(untracked []string) error {
 		c.limit = max(trees.Spread*e.known.Get().Bytes, min(c.limit, p.walk.Most.Bytes))
 	}
 	if c.room.Store(c.limit); int64(len(p.puts)-len(e.held.tracked)) > files {
-		return &objects.UnsupportedError{Commit: p.mods[""].commit, Attribute: "size", Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
+		return &objects.UnsupportedError{Commit: p.mods[""].commit, Attribute: "size",
+			Reason: fmt.Sprintf("it has %d files, and the disk takes %d", len(p.puts), files)}
 	}
 	if err := c.put(); err != nil {
 		return err
@@ -64,8 +65,8 @@ func (c *changer) run(untracked []string) error {
 	return nil
 }
 
-// remove removes what the wanted commit lacks, the deepest paths first, and then the folders that this empties. Those with
-// build output stay.
+// remove removes what the wanted commit lacks, the deepest paths first, and then the folders that
+// this empties. Those with build output stay.
 func (c *changer) remove() error {
 	held, tree := c.e.held, c.e.slot.tree
 	var emptied []string
@@ -109,8 +110,9 @@ type written struct {
 	err  error
 }
 
-// put writes what is planned. Folders come first, one after the other: then no file stands in the way of another, and
-// several writers can share the rest. What the slot holds is noted at the end, by one goroutine.
+// put writes what is planned. Folders come first, one after the other: then no file stands in the
+// way of another, and several writers can share the rest. What the slot holds is noted at the end,
+// by one goroutine.
 func (c *changer) put() error {
 	paths := slices.Sorted(maps.Keys(c.p.puts))
 	todo, err := c.folders(paths)
@@ -139,8 +141,8 @@ func (c *changer) put() error {
 	return nil
 }
 
-// folders makes those that the sorted paths lie in, and those of submodules, and returns the indices of the others: files and
-// links to be written.
+// folders makes those that the sorted paths lie in, and those of submodules, and returns the
+// indices of the others: files and links to be written.
 func (c *changer) folders(paths []string) (todo []int, err error) {
 	last := ""
 	for i, full := range paths {
@@ -163,8 +165,8 @@ func (c *changer) folders(paths []string) (todo []int, err error) {
 	return todo, nil
 }
 
-// writeAll writes some of the paths, by several goroutines where objects can be read in parallel. After an error the rest is
-// not written, and whole is false.
+// writeAll writes some of the paths, by several goroutines where objects can be read in parallel.
+// After an error the rest is not written, and whole is false.
 func (c *changer) writeAll(paths []string, todo []int) (wrote []written, whole bool) {
 	wrote = make([]written, len(paths))
 	var next atomic.Int64
@@ -204,7 +206,8 @@ func (c *changer) writeAll(paths []string, todo []int) (wrote []written, whole b
 	return wrote, !failed.Load()
 }
 
-// writers is how many goroutines are to write a number of files. Where objects are read one at a time, it is one.
+// writers is how many goroutines are to write a number of files. Where objects are read one at a
+// time, it is one.
 func (c *changer) writers(files int) int {
 	for _, m := range c.p.mods {
 		if !m.repo.Objects.Parallel() {
@@ -214,8 +217,8 @@ func (c *changer) writers(files int) int {
 	return max(1, min(runtime.GOMAXPROCS(0), writers, files/chunk))
 }
 
-// leavesOut reports that the slot goes without a file, because the repository lacks its content and nobody has said that the
-// build reads it.
+// leavesOut reports that the slot goes without a file, because the repository lacks its content and
+// nobody has said that the build reads it.
 func (c *changer) leavesOut(full string, err error) bool {
 	return objects.IsMissing(err) && c.p.optional(full)
 }
@@ -232,8 +235,8 @@ func (c *changer) leaveOut(full string, err error) error {
 	return c.e.slot.tree.Remove(full)
 }
 
-// write puts a file or link into the slot, stamps it, and tells how it looks from now on. Several goroutines may write, each
-// through a folder of its own.
+// write puts a file or link into the slot, stamps it, and tells how it looks from now on. Several
+// goroutines may write, each through a folder of its own.
 func (c *changer) write(tree *folder.Folder, full string, l leaf) (fileStamp, error) {
 	m := c.p.mods[l.prefix]
 	if l.Mode != objects.ModeLink {
@@ -244,13 +247,15 @@ func (c *changer) write(tree *folder.Folder, full string, l leaf) (fileStamp, er
 		return fileStamp{}, err
 	}
 	if len(target) == 0 || bytes.IndexByte(target, 0) >= 0 { // any other may lead anywhere, as with git
-		return fileStamp{}, &objects.UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink", Reason: "its target is not a path"}
+		return fileStamp{}, &objects.UnsupportedError{Commit: m.commit, Path: full, Attribute: "symlink",
+			Reason: "its target is not a path"}
 	}
 	return c.e.slot.symlink(c.ctx, tree, string(target), full, c.e.stamp)
 }
 
-// writeFile writes a file. Only the executable bit of its mode is of the commit, the rest is the umask of the user. A file
-// that is as it was written is written into, which is faster than to make it anew; one that may have another name is not.
+// writeFile writes a file. Only the executable bit of its mode is of the commit, the rest is the
+// umask of the user. A file that is as it was written is written into, which is faster than to make
+// it anew; one that may have another name is not.
 func (c *changer) writeFile(tree *folder.Folder, m *module, full string, l leaf) (fileStamp, error) {
 	content, err := m.content(l)
 	if err != nil {
@@ -267,7 +272,8 @@ func (c *changer) writeFile(tree *folder.Folder, m *module, full string, l leaf)
 	return c.e.slot.write(c.ctx, tree, full, file)
 }
 
-// limitedReader reads no more than the disk has room for: a commit of a few bytes can unpack to more than it holds.
+// limitedReader reads no more than the disk has room for: a commit of a few bytes can unpack to
+// more than it holds.
 type limitedReader struct {
 	io.Reader
 	c *changer
@@ -280,14 +286,15 @@ func (l *limitedReader) Read(buf []byte) (int, error) {
 	}
 	n, err := l.Reader.Read(buf)
 	if l.c.room.Add(-int64(n)) < 0 {
-		return 0, &objects.UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.c.limit),
-			Hint: trees.MoreThanOthers + ", and half of the free disk"}
+		return 0, &objects.UnsupportedError{Attribute: "size",
+			Reason: fmt.Sprintf("the files up to this one take more than %d bytes", l.c.limit),
+			Hint:   trees.MoreThanOthers + ", and half of the free disk"}
 	}
 	return n, err
 }
 
-// blame tells what is wrong with the commit, names and amounts that no machine
-// takes, from what is wrong with the machine.
+// blame tells what is wrong with the commit, names and amounts that no machine takes, from what is
+// wrong with the machine.
 func (c *changer) blame(full string, err error) error {
 	commit := c.p.mods[""].commit
 	var u *objects.UnsupportedError

@@ -458,10 +458,8 @@ func (s *Session) LaunchWarnings() []string {
 // Mistake reports an error that the user can correct: neither a finding nor a machine problem.
 func Mistake(err error) bool {
 	var command *trial.CommandError
-	var unsupported *source.UnsupportedError
-	var missing *source.MissingError
 	var refused *executor.RefusedError
-	return errors.As(err, &command) || errors.As(err, &refused) || errors.As(err, &unsupported) || errors.As(err, &missing)
+	return errors.As(err, &command) || errors.As(err, &refused) || workspace.Refused(err)
 }
 
 // hintRevision adds a hint if a revision without --good was taken for the command.
