@@ -133,7 +133,15 @@ func (x *preview) run(ctx context.Context, show func(*Document) error) error {
 		return t.Fail(failed)
 	}
 	d.Error = report.ErrorText(err)
-	code := map[string]int{Ready: exit.OK, OneEnd: exit.OK, NoDifference: exit.NoDifference, Unclear: exit.Inconclusive, store.Infra: exit.Machine, store.Interrupted: exit.Interrupted}[d.Result]
+	// Other commands do not have the first two results, and to a comparison no difference is a success. Here it means, as
+	// to a search, that there is nothing to find.
+	code := session.ExitCode(d.Result)
+	switch d.Result {
+	case Ready, OneEnd:
+		code = exit.OK
+	case NoDifference:
+		code = exit.NoDifference
+	}
 	return t.Conclude(session.Conclusion{Result: d.Result, Summary: d.Verdict, Code: code, Cause: err, Document: d, Show: func() error { return show(d) }})
 }
 
