@@ -20,7 +20,8 @@ type Commit struct {
 	Subject string    // first paragraph of the message on one line
 }
 
-// describe completes a commit by its object. Odd authors and dates are taken as they come: old histories hold many.
+// describe completes a commit by its object. Odd authors and dates are taken as they come: old
+// histories hold many.
 func describe(n *commits.Node, data []byte) Commit {
 	c := Commit{ID: n.ID, Tree: n.Tree, Parents: n.Parents}
 	head, message, _ := strings.Cut(string(data), "\n\n")
@@ -70,7 +71,8 @@ func subject(message string) string {
 	return clean(strings.Join(lines, " "))
 }
 
-// clean keeps a text of a commit, without the rest of the commit and without more of it than anybody reads.
+// clean keeps a text of a commit, without the rest of the commit and without more of it than
+// anybody reads.
 func clean(s string) string {
 	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), 4096)], "\uFFFD"))
 }

@@ -31,13 +31,13 @@ const (
 type FileChange struct {
 	Path    string // relative to the root; the new name of a renamed file
 	OldPath string // only for renamed files
-	// Kind is "added", "deleted", "modified", "renamed" (same content under
-	// another name) or "mode" (same content, other kind of file).
+	// Kind is "added", "deleted", "modified", "renamed" (same content under another name) or "mode"
+	// (same content, other kind of file).
 	Kind string
 }
 
-// ChangedFiles compares a commit with its first parent, a root with the empty
-// tree, sorted by path. Only unchanged files count as renamed.
+// ChangedFiles compares a commit with its first parent, a root with the empty tree, sorted by path.
+// Only unchanged files count as renamed.
 func (r *Repo) ChangedFiles(ctx context.Context, id string) ([]FileChange, error) {
 	c, err := r.Commit(id)
 	if err != nil {
@@ -50,8 +50,8 @@ func (r *Repo) ChangedFiles(ctx context.Context, id string) ([]FileChange, error
 	return r.Changes(ctx, parent, id)
 }
 
-// Changes lists the files that differ between any two commits, sorted by path;
-// from may be "" for the empty tree. Only unchanged files count as renamed.
+// Changes lists the files that differ between any two commits, sorted by path; from may be "" for
+// the empty tree. Only unchanged files count as renamed.
 func (r *Repo) Changes(ctx context.Context, from, to string) ([]FileChange, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func fileChanges(changes []TreeChange) []FileChange {
 	return out
 }
 
-// Comparison is two commits side by side, file by file. It stays valid as long
-// as its Repo is open, and is safe for concurrent use.
+// Comparison is two commits side by side, file by file. It stays valid as long as its Repo is open,
+// and is safe for concurrent use.
 type Comparison struct {
 	From, To string // commit ids; From is "" for the empty tree
 	Changes  []TreeChange
@@ -109,9 +109,8 @@ type Comparison struct {
 	fromTree string
 }
 
-// Compare lists what differs between two commits, given by their full ids;
-// from may be "" for the empty tree. A partial clone fetches what it lacks of
-// both.
+// Compare lists what differs between two commits, given by their full ids; from may be "" for the
+// empty tree. A partial clone fetches what it lacks of both.
 func (r *Repo) Compare(ctx context.Context, from, to string) (*Comparison, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,8 +156,8 @@ func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error
 	return both, err
 }
 
-// Blob returns the content of a file or link; ok is false where it is larger
-// than limit bytes or not a blob.
+// Blob returns the content of a file or link; ok is false where it is larger than limit bytes or
+// not a blob.
 func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err error) {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
@@ -174,10 +173,9 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 	return data, err == nil, err
 }
 
-// Compose returns a commit that has the files of From after edits, and From as
-// its parent. It exists in memory alone, but its id serves like that of any
-// commit in the methods of the Repo, and in an export of it, as long as the Repo
-// is open. Equal files give equal ids.
+// Compose returns a commit that has the files of From after edits, and From as its parent. It
+// exists in memory alone, but its id serves like that of any commit in the methods of the Repo, and
+// in an export of it, as long as the Repo is open. Equal files give equal ids.
 func (c *Comparison) Compose(edits []Edit) (string, error) {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()

@@ -23,13 +23,14 @@ func Origin(r *Repo) string {
 	return cfg.Section("remote").Subsection("origin").Option("url")
 }
 
-// Mirror makes dir a bare copy of a repository, with these commits whether references lead to them or not, or brings the
-// copy that is there up to date.
+// Mirror makes dir a bare copy of a repository, with these commits whether references lead to them
+// or not, or brings the copy that is there up to date.
 func Mirror(ctx context.Context, r *Repo, dir string, commits ...string) error {
 	return copyInto(ctx, r, dir, []string{"--prune", "--update-shallow"}, []string{"+refs/*:refs/*"}, commits)
 }
 
-// Extract makes dir a bare repository of these commits alone, in one pack, without what came before them.
+// Extract makes dir a bare repository of these commits alone, in one pack, without what came before
+// them.
 func Extract(ctx context.Context, r *Repo, dir string, commits ...string) error {
 	return copyInto(ctx, r, dir, []string{"--depth=1", "--no-tags", "--keep"}, nil, commits)
 }

@@ -17,10 +17,11 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
-// Questions about the graph of commits are answered from nodes, and ranges from git's commit-graph where that has the good
-// end, which may be wrong. So a commit is compared with what was said of it whenever it is read, and it is read before it is
-// exported: what is launched, and what is blamed with its parents, is what its id vouches for. Dates are anybody's word.
-// They say what to read first, and where to stop only after slop commits in a row agree; git's own is 5.
+// Questions about the graph of commits are answered from nodes, and ranges from git's commit-graph
+// where that has the good end, which may be wrong. So a commit is compared with what was said of it
+// whenever it is read, and it is read before it is exported: what is launched, and what is blamed
+// with its parents, is what its id vouches for. Dates are anybody's word. They say what to read
+// first, and where to stop only after slop commits in a row agree; git's own is 5.
 const slop = 10
 
 const (
@@ -75,8 +76,9 @@ func (q *newestFirst) Pop() any {
 	return m
 }
 
-// walk goes from the sources towards the roots and notes which sources lead to each commit. It ends when no commit to
-// be followed is open. Commits that are never followed may lack sources, and their ancestors are not met.
+// walk goes from the sources towards the roots and notes which sources lead to each commit. It ends
+// when no commit to be followed is open. Commits that are never followed may lack sources, and
+// their ancestors are not met.
 func (r *reader) walk(ctx context.Context, sources []string, open func(*met) bool) (map[string]*met, error) {
 	all, queue, left, oldest := map[string]*met{}, newestFirst{}, 0, int64(math.MaxInt64)
 	reach := func(id string, by []uint64, older int) error {
@@ -138,8 +140,8 @@ func (r *reader) walk(ctx context.Context, sources []string, open func(*met) boo
 	return all, nil
 }
 
-// Back follows up to n first parents of a commit. It returns where they lead and how many there are, which are fewer at a
-// root and where a shallow clone ends.
+// Back follows up to n first parents of a commit. It returns where they lead and how many there
+// are, which are fewer at a root and where a shallow clone ends.
 func Back(ctx context.Context, r *Repo, id string, n int) (at Commit, steps int, err error) {
 	for at, err = r.Commit(id); err == nil && steps < n && len(at.Parents) > 0; steps++ {
 		if err = ctx.Err(); err == nil {
@@ -149,8 +151,8 @@ func Back(ctx context.Context, r *Repo, id string, n int) (at Commit, steps int,
 	return at, steps, err
 }
 
-// reached returns those of some commits that are ancestors of from, or from itself, among other ancestors. The walk
-// stops at ancestors of all of them, which cannot lead to one, and by dates.
+// reached returns those of some commits that are ancestors of from, or from itself, among other
+// ancestors. The walk stops at ancestors of all of them, which cannot lead to one, and by dates.
 func (r *reader) reached(ctx context.Context, from string, commits []string) (map[string]*met, error) {
 	all, err := r.walk(ctx, append([]string{from}, commits...), func(m *met) bool {
 		leads := m.leads(0) && m.older < slop
@@ -177,8 +179,8 @@ func (r *reader) between(ctx context.Context, good, bad string, firstParent bool
 		return nil, err
 	}
 	for before := -1; before != len(within); {
-		// Wrong dates may have hidden that good leads to some of them. Not to descendants of good; and any others have
-		// one below them that has no parent among them.
+		// Wrong dates may have hidden that good leads to some of them. Not to descendants of good;
+		// and any others have one below them that has no parent among them.
 		after, lowest := false, []string{}
 		for id, c := range within {
 			begins := true
@@ -209,8 +211,8 @@ func (r *reader) between(ctx context.Context, good, bad string, firstParent bool
 	return parentsFirst(bad, within), nil
 }
 
-// within returns the commits of good..bad and, where dates are wrong, maybe some that good leads to. A long range is read by
-// git, which takes a third of the time.
+// within returns the commits of good..bad and, where dates are wrong, maybe some that good leads
+// to. A long range is read by git, which takes a third of the time.
 func (r *reader) within(ctx context.Context, good, bad string) (all map[string]*met, err error) {
 	soon, enough := context.WithCancel(ctx)
 	defer enough()
@@ -233,7 +235,8 @@ func (r *reader) within(ctx context.Context, good, bad string) (all map[string]*
 
 // listed asks git for them; nil where it fails.
 func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
-	cmd := r.Command(ctx, "-c", "core.commitGraph=false", "rev-list", "--no-commit-header", "--format=%H %T %P", bad, "^"+good)
+	cmd := r.Command(ctx, "-c", "core.commitGraph=false",
+		"rev-list", "--no-commit-header", "--format=%H %T %P", bad, "^"+good)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -275,7 +278,8 @@ func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 	return &notAncestorError{Good: good, Bad: bad, MergeBase: base, Shallow: shallow}
 }
 
-// firstParents goes down the first parents from bad as long as they are in the range, as git does for good..bad --first-parent.
+// firstParents goes down the first parents from bad as long as they are in the range, as git does
+// for good..bad --first-parent.
 func firstParents(bad string, within map[string]*met) (list []*commits.Node) {
 	for m := within[bad]; m != nil; {
 		list = append(list, m.Node)
@@ -326,8 +330,8 @@ func parentsFirst(bad string, within map[string]*met) []*commits.Node {
 	return list
 }
 
-// mergeBases returns the best common ancestors: first that on the line of first parents of a, then the newest, of
-// equally old ones that with the smallest id.
+// mergeBases returns the best common ancestors: first that on the line of first parents of a, then
+// the newest, of equally old ones that with the smallest id.
 func (r *reader) mergeBases(ctx context.Context, a, b string) (bases []string, err error) {
 	all, err := r.walk(ctx, []string{a, b}, func(m *met) bool { return !m.leads(0) || !m.leads(1) })
 	if err != nil {

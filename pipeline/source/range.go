@@ -18,8 +18,8 @@ import (
 type RangeOptions struct {
 	// FirstParent follows only the first parent of each commit from bad.
 	FirstParent bool
-	// Paths are files or folders, relative to the root of the repository, that
-	// the build and the run read. None means everything.
+	// Paths are files or folders, relative to the root of the repository, that the build and the
+	// run read. None means everything.
 	Paths []string
 }
 
@@ -39,20 +39,19 @@ type Range struct {
 type RangeCommit struct {
 	ID      string   // full id in hex
 	Parents []string // ids, none for a root
-	// InRange are the indices of its parents inside the range, in the order of
-	// Parents (only the first parent with FirstParent).
+	// InRange are the indices of its parents inside the range, in the order of Parents (only the
+	// first parent with FirstParent).
 	InRange []int
-	// Key is the fingerprint of what the build reads: the id of the tree, or
-	// with paths a hash over the entries there. Submodule pins count. It is "" of
-	// a commit that a merge has left out, see Neutral.
+	// Key is the fingerprint of what the build reads: the id of the tree, or with paths a hash over
+	// the entries there. Submodule pins count. It is "" of a commit that a merge has left out, see
+	// Neutral.
 	Key string
-	// Neutral says that the commit cannot be why the bad end is bad. Its Key
-	// equals that of every parent considered, those outside the range included; a
-	// root is neutral if it holds nothing at the paths; at the border of a shallow
-	// clone nothing is. Or it is a merge with the Key of a parent that is the good
-	// end or descends from it, so that both are good or both are bad; what leads to
-	// the bad end by its other parents only is left out, and neutral too. This is
-	// how git log simplifies a history.
+	// Neutral says that the commit cannot be why the bad end is bad. Its Key equals that of every
+	// parent considered, those outside the range included; a root is neutral if it holds nothing at
+	// the paths; at the border of a shallow clone nothing is. Or it is a merge with the Key of a
+	// parent that is the good end or descends from it, so that both are good or both are bad; what
+	// leads to the bad end by its other parents only is left out, and neutral too. This is how git
+	// log simplifies a history.
 	Neutral bool
 }
 
@@ -66,7 +65,9 @@ func (r *reader) rangeOf(ctx context.Context, good, bad string, paths []string, 
 }
 
 // newRange reads the commits of a range and computes their fingerprints.
-func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node, paths []string, firstParent bool) (*Range, error) {
+func (r *reader) newRange(
+	ctx context.Context, good string, list []*commits.Node, paths []string, firstParent bool,
+) (*Range, error) {
 	k := newKeys(r.Objects, paths)
 	if r.list.Trusts() {
 		k.Load(keptDir(r.Layout))
@@ -88,7 +89,8 @@ func (r *reader) newRange(ctx context.Context, good string, list []*commits.Node
 		rng.Commits[i] = RangeCommit{ID: c.ID, Parents: c.Parents, InRange: c.InRange, Neutral: true}
 	}
 	if cut > 0 {
-		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
+		rng.Warnings = append(rng.Warnings, fmt.Sprintf("commits in the range without their parents, "+
+			"because the clone is shallow: %d\nhint: git fetch --unshallow", cut))
 	}
 	if err := r.simplify(ctx, rng, list, k, firstParent); err != nil {
 		return nil, err
@@ -105,11 +107,15 @@ func considered(c *commits.Node, firstParent bool) []string {
 	return c.Parents
 }
 
-// simplify says, from the bad end down, which commits of a range count and which of these are neutral, and gives them keys.
-func (r *reader) simplify(ctx context.Context, rng *Range, list []*commits.Node, k *inputs.Keys, firstParent bool) (err error) {
+// simplify says, from the bad end down, which commits of a range count and which of these are
+// neutral, and gives them keys.
+func (r *reader) simplify(
+	ctx context.Context, rng *Range, list []*commits.Node, k *inputs.Keys, firstParent bool,
+) (err error) {
 	onward := make([]bool, len(list)) // they descend from the good end
 	for i, c := range rng.Commits {
-		onward[i] = slices.Contains(considered(list[i], firstParent), rng.Good.ID) || slices.ContainsFunc(c.InRange, func(p int) bool { return onward[p] })
+		onward[i] = slices.Contains(considered(list[i], firstParent), rng.Good.ID) ||
+			slices.ContainsFunc(c.InRange, func(p int) bool { return onward[p] })
 	}
 	counts := make([]bool, len(list))
 	counts[len(list)-1] = true
@@ -183,7 +189,8 @@ func newKeys(o objects.Reader, paths []string) *inputs.Keys {
 	return inputs.New(paths, func(tree string) ([]byte, error) { return objects.Read(o, tree, "tree") })
 }
 
-// keyOf is the fingerprint of a commit. One that cannot be read is like no other; it is set aside when it is exported.
+// keyOf is the fingerprint of a commit. One that cannot be read is like no other; it is set aside
+// when it is exported.
 func keyOf(k *inputs.Keys, id, tree string) (string, error) {
 	key, err := k.Of(tree)
 	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) || errors.Is(err, inputs.ErrMalformed) {
@@ -195,12 +202,10 @@ func keyOf(k *inputs.Keys, id, tree string) (string, error) {
 	return key, nil
 }
 
-// Paths are files and folders relative to the root of a repository, cleaned.
-// None cover everything.
+// Paths are files and folders relative to the root of a repository, cleaned. None cover everything.
 type Paths []string
 
-// ParsePaths cleans the chosen paths; the result is empty when they cover
-// the whole tree.
+// ParsePaths cleans the chosen paths; the result is empty when they cover the whole tree.
 func ParsePaths(paths []string) (Paths, error) {
 	var out Paths
 	for _, p := range paths {
@@ -216,8 +221,8 @@ func ParsePaths(paths []string) (Paths, error) {
 	return out, nil
 }
 
-// Cover reports whether file lies at or below one of the paths, or whether
-// one of the paths lies below it.
+// Cover reports whether file lies at or below one of the paths, or whether one of the paths lies
+// below it.
 func (p Paths) Cover(file string) bool {
 	for _, at := range p {
 		if at == file || strings.HasPrefix(file, at+"/") || strings.HasPrefix(at, file+"/") {

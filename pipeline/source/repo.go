@@ -9,12 +9,11 @@
 //   - what differs between two commits ([Repo.Compare]), and which commit has
 //     some of it ([Comparison.Compose]); such a commit exists in memory alone.
 //
-// Package export turns commits into folders that can be built, and package hunks
-// cuts a comparison into pieces; this one must not know either.
+// Package export turns commits into folders that can be built, and package hunks cuts a comparison
+// into pieces; this one must not know either.
 //
-// The user's work tree, index, HEAD and refs are only ever read. Objects come
-// from one of two back ends behind one small interface, see package objects. A
-// [Repo] may be used by several goroutines.
+// The user's work tree, index, HEAD and refs are only ever read. Objects come from one of two back
+// ends behind one small interface, see package objects. A [Repo] may be used by several goroutines.
 package source
 
 import (
@@ -65,8 +64,8 @@ type reader struct {
 	list    *commits.List
 }
 
-// Open finds the repository that holds dir, looking upward from it, and
-// chooses the back end that can read it.
+// Open finds the repository that holds dir, looking upward from it, and chooses the back end that
+// can read it.
 func Open(dir string) (*Repo, error) {
 	l, err := objects.Locate(dir)
 	if err != nil {
@@ -81,7 +80,8 @@ func Open(dir string) (*Repo, error) {
 	_, lookErr := exec.LookPath("git")
 	r.read = &reader{Repo: from, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(from.Features)}
 	if len(from.Features.Shallow) > 0 {
-		r.warnings = append(r.warnings, fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(from.Features.Shallow)))
+		r.warnings = append(r.warnings,
+			fmt.Sprintf("the clone is shallow: history ends at %d of its commits", len(from.Features.Shallow)))
 	}
 	if from.Features.Grafts {
 		r.warnings = append(r.warnings, "info/grafts is ignored\nhint: git replace --convert-graft-file")
@@ -118,8 +118,8 @@ func (r *Repo) Warnings() []string {
 // WorkDir is the root of the user's work tree, "" in a bare repository.
 func (r *Repo) WorkDir() string { return r.read.WorkDir }
 
-// CommonDir is the absolute path of the folder with the objects and refs;
-// linked worktrees share it.
+// CommonDir is the absolute path of the folder with the objects and refs; linked worktrees share
+// it.
 func (r *Repo) CommonDir() string { return r.read.CommonDir }
 
 // GitDir is the absolute path of the folder with this work tree's HEAD.
@@ -132,16 +132,17 @@ func (r *Repo) Refs() ([]string, error) {
 	return r.read.Objects.Refs()
 }
 
-// Resolve returns the id of the commit that a revision names, following
-// tags. It fails where there is none. One such as HEAD~5000 takes a walk.
+// Resolve returns the id of the commit that a revision names, following tags. It fails where there
+// is none. One such as HEAD~5000 takes a walk.
 func (r *Repo) Resolve(ctx context.Context, rev string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.read.resolve(ctx, rev)
 }
 
-// Inside is what package export reads a repository by: where it lies and what reads its objects, what is known of its
-// commits, and the most that any of them has held. Nobody above this folder can name these types.
+// Inside is what package export reads a repository by: where it lies and what reads its objects,
+// what is known of its commits, and the most that any of them has held. Nobody above this folder
+// can name these types.
 func Inside(r *Repo) (from objects.Repo, list *commits.List, held *trees.Held) {
 	return r.read.Repo, r.read.list, r.held
 }
@@ -156,8 +157,8 @@ func (r *Repo) Commit(id string) (Commit, error) {
 	return r.read.commit(id)
 }
 
-// IsAncestor reports whether commit a is reachable from commit b; a commit is
-// its own ancestor. Both are full ids.
+// IsAncestor reports whether commit a is reachable from commit b; a commit is its own ancestor.
+// Both are full ids.
 func (r *Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,16 +166,17 @@ func (r *Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 	return found[a] != nil, err
 }
 
-// MergeBases returns the best common ancestors of two commits, of which branches that merged each other have several: first
-// that on the line of first parents of a, the others from the newest by commit date on.
+// MergeBases returns the best common ancestors of two commits, of which branches that merged each
+// other have several: first that on the line of first parents of a, the others from the newest by
+// commit date on.
 func (r *Repo) MergeBases(ctx context.Context, a, b string) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.read.mergeBases(ctx, a, b)
 }
 
-// Range lists good..bad. The ends are revisions. It fails where there
-// is no range: good is not an ancestor of bad, or both are one commit.
+// Range lists good..bad. The ends are revisions. It fails where there is no range: good is not an
+// ancestor of bad, or both are one commit.
 func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*Range, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -202,12 +204,14 @@ func (r *Repo) Range(ctx context.Context, good, bad string, opt RangeOptions) (*
 	}
 }
 
-// Misled reports that a commit which was read is not what the range rests on: the commit-graph or the fingerprints that are
-// kept lie. No commit is exported any more until the range is made again, from commits alone.
+// Misled reports that a commit which was read is not what the range rests on: the commit-graph or
+// the fingerprints that are kept lie. No commit is exported any more until the range is made again,
+// from commits alone.
 func Misled(r *Repo) bool { return r.read.list.Wrong() }
 
-// Vouch reads all commits on a shortest way through a range from its bad end down to one of its commits, and the inputs of
-// that one and of its parents. It leaves the Repo misled where one of them has other parents or inputs.
+// Vouch reads all commits on a shortest way through a range from its bad end down to one of its
+// commits, and the inputs of that one and of its parents. It leaves the Repo misled where one of
+// them has other parents or inputs.
 func Vouch(ctx context.Context, r *Repo, rng *Range, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,8 +280,8 @@ func (r *Repo) Has(id, path string) (bool, error) {
 	return key != nothing, nil
 }
 
-// File reads one file of a commit; found is false where the commit has no file at that path. A link gives
-// its target.
+// File reads one file of a commit; found is false where the commit has no file at that path. A link
+// gives its target.
 func (r *Repo) File(id, name string) (data []byte, found bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -323,7 +327,8 @@ func (r *reader) resolve(ctx context.Context, rev string) (string, error) {
 		return "", fmt.Errorf("revision %q: %w", rev, err)
 	}
 	if _, steps := splitRev(rev); id == "" && steps != "" && !r.haveGit {
-		return "", hint.Add(fmt.Errorf("revision %q: the git program is needed to find it, and there is none", rev), "install git and put it on PATH, or give the id of the commit")
+		return "", hint.Add(fmt.Errorf("revision %q: the git program is needed to find it, and there is none", rev),
+			"install git and put it on PATH, or give the id of the commit")
 	}
 	if id == "" {
 		return "", r.notFound(rev, "")

@@ -82,8 +82,8 @@ func (e *notFoundError) Error() string {
 	return msg
 }
 
-// notAncestorError says that the good end is not an ancestor of the bad one,
-// so that there is no range between them.
+// notAncestorError says that the good end is not an ancestor of the bad one, so that there is no
+// range between them.
 type notAncestorError struct {
 	Good, Bad string // commit ids
 	MergeBase string // the best common ancestor, "" when there is none
@@ -109,5 +109,6 @@ type emptyRangeError struct {
 }
 
 func (e *emptyRangeError) Error() string {
-	return fmt.Sprintf("good and bad are the same commit %s\nhint: name an older commit that is still good", objects.Short(e.Commit))
+	return fmt.Sprintf("good and bad are the same commit %s\nhint: name an older commit that is still good",
+		objects.Short(e.Commit))
 }

@@ -15,13 +15,13 @@ import (
 type Edit struct {
 	Path string
 	New  *objects.Entry // nil: what stood there goes
-	// Content, if not nil, gives what New holds instead of the blob of its ID. It
-	// is called whenever the file is read, so that the content need not be kept.
+	// Content, if not nil, gives what New holds instead of the blob of its ID. It is called
+	// whenever the file is read, so that the content need not be kept.
 	Content func() string
 }
 
-// Compose makes the commit that has a tree of commit from after edits, and from as its parent. The edits lead towards
-// commit to.
+// Compose makes the commit that has a tree of commit from after edits, and from as its parent. The
+// edits lead towards commit to.
 func Compose(o objects.Reader, into *Objects, tree, from, to string, edits []Edit) (string, error) {
 	c := &composer{objs: o, made: into, idLen: len(to)}
 	id, err := c.root(tree, edits)
@@ -31,7 +31,8 @@ func Compose(o objects.Reader, into *Objects, tree, from, to string, edits []Edi
 	return c.commit(id, from, to), nil
 }
 
-// treeEdit says what is to become of one name in a tree.
+// treeEdit says what is to become of one name in a tree. A file may go and a folder come under one
+// name, or the other way round, so it has room for both.
 type treeEdit struct {
 	gone bool           // the old leaf goes
 	leaf *objects.Entry // the new one, or nil
@@ -139,7 +140,8 @@ func (c *composer) entry(was objects.Entry, file string, t *treeEdit) (objects.E
 	return objects.Entry{}, nil
 }
 
-// commit makes a commit object for a composed tree.
+// commit makes a commit object for a composed tree. It has no name and no date, so that equal trees
+// between equal commits have one id, and what was measured of one serves the other.
 func (c *composer) commit(tree, from, to string) string {
 	text := "tree " + tree + "\n"
 	if from != "" {
@@ -155,7 +157,8 @@ func (c *composer) add(kind, data string) string {
 	return c.addLazy(kind, data, func() string { return data })
 }
 
-// addLazy keeps an object by a function that makes its content.
+// addLazy keeps an object by a function that makes its content: many sets of hunks are tried, and
+// the contents of all their files need not fit into memory.
 func (c *composer) addLazy(kind, data string, again func() string) string {
 	id := nameOf(kind, data, c.idLen)
 	c.made.Add(id, Object{Kind: kind, Size: int64(len(data)), Data: again})

@@ -1,7 +1,9 @@
-// Package made composes commits that exist in memory alone: nothing is written into the user's repository.
+// Package made composes commits that exist in memory alone: nothing is written into the user's
+// repository.
 //
-// [Compose] makes one of a tree and its [Edit]s. [Objects] keeps what was made, and an [Overlay] lets whoever reads the
-// repository read that, too. The package must not know what the edits mean, or who asks for them.
+// [Compose] makes one of a tree and its [Edit]s. [Objects] keeps what was made, and an [Overlay]
+// lets whoever reads the repository read that, too. The package must not know what the edits mean,
+// or who asks for them.
 package made
 
 import (
@@ -12,7 +14,8 @@ import (
 	"sync"
 )
 
-// Objects live as long as their repository, whose exports share them; contents of files are made anew when read.
+// Objects live as long as their repository, whose exports share them; contents of files are made
+// anew when read.
 type Objects struct {
 	mu      sync.RWMutex
 	byID    map[string]Object

@@ -14,12 +14,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
 
-// Unreadable is an error about an object that is not what a repository may hold. Its commits are set aside.
+// Unreadable is an error about an object that is not what a repository may hold. Its commits are
+// set aside: a search can go around a damaged commit, but not around a machine that fails.
 func Unreadable(format string, args ...any) error {
-	return &UnsupportedError{Attribute: "object", Reason: fmt.Sprintf(format, args...), Hint: "git fsck lists what is damaged; git fetch --refetch may restore it"}
+	return &UnsupportedError{Attribute: "object", Reason: fmt.Sprintf(format, args...),
+		Hint: "git fsck lists what is damaged; git fetch --refetch may restore it"}
 }
 
-// checked is the content of an object, which must be what its id says.
+// checked is the content of an object, which must be what its id says. Not all that reads objects
+// looks at that, and a culprit is named by ids, so what is built must be what they stand for.
 type checked struct {
 	io.ReadCloser
 	id    string
@@ -48,6 +51,7 @@ func (c checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// checkContent checks content while it is read. The length of an id tells its hash.
 func checkContent(id, kind string, size int64, r io.ReadCloser, whole []byte) io.ReadCloser {
 	c := checked{r, id, sha1.New(), whole}
 	if len(id) == 2*sha256.Size {
@@ -61,7 +65,8 @@ func checkContent(id, kind string, size int64, r io.ReadCloser, whole []byte) io
 type MissingError struct{ ID string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("object %s is missing\nhint: the repository is incomplete: git fsck lists what is missing, git fetch --refetch may restore it", e.ID)
+	return fmt.Sprintf("object %s is missing\nhint: the repository is incomplete: git fsck lists what is missing, "+
+		"git fetch --refetch may restore it", e.ID)
 }
 
 // IsMissing reports whether something failed for want of an object.
@@ -70,8 +75,7 @@ func IsMissing(err error) bool {
 	return errors.As(err, &m)
 }
 
-// UnsupportedError says that a file of a commit cannot be written as Git
-// would write it.
+// UnsupportedError says that a file of a commit cannot be written as Git would write it.
 type UnsupportedError struct {
 	Commit    string // commit id
 	Path      string // relative to the root of the repository

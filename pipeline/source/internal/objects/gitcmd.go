@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// gitcmd is the back end on the git binary: one "git cat-file --batch" kept
-// running, which knows every kind of repository that git knows.
+// gitcmd is the back end on the git binary: one "git cat-file --batch" kept running, which knows
+// every kind of repository that git knows.
 type gitcmd struct {
 	Layout
 	partial bool
@@ -27,12 +27,15 @@ type gitcmd struct {
 	body    *batchBody // the answer being read, nil when none is
 }
 
-// Command prepares a git process that sees this repository and nothing of
-// the caller's GIT_ variables. When the context ends it is told to, so that it
-// removes what it has half fetched, and what it has started is not waited for.
+// Command prepares a git process that sees this repository and nothing of the caller's GIT_
+// variables. When the context ends it is told to, so that it removes what it has half fetched, and
+// what it has started is not waited for.
 func (l Layout) Command(ctx context.Context, args ...string) *exec.Cmd {
-	args = append([]string{"--git-dir=" + l.GitDir, "-c", "core.quotePath=false", "-c", "core.disambiguate=committish", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)
-	cmd := exec.CommandContext(ctx, "git", args...)
+	// Nothing may tidy up the user's repository because we have read it, and a short id is that of
+	// a commit.
+	options := []string{"--git-dir=" + l.GitDir, "-c", "core.quotePath=false", "-c", "core.disambiguate=committish",
+		"-c", "gc.auto=0", "-c", "maintenance.auto=false"}
+	cmd := exec.CommandContext(ctx, "git", append(options, args...)...)
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 500*time.Millisecond
 	cmd.Env = scrubbedEnv()
 	// Remotes may be given by a path relative to here.
@@ -43,16 +46,17 @@ func (l Layout) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// scrubbedEnv is our environment without the variables by which git would read
-// another repository, as it has them inside a hook.
+// scrubbedEnv is our environment without the variables by which git would read another repository,
+// as it has them inside a hook.
 func scrubbedEnv() []string {
 	env := []string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0"}
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
-		// GIT_CONFIG_GLOBAL, GIT_CONFIG_NOSYSTEM, GIT_SSH and GIT_ASKPASS are the
-		// user's way to reach a remote; the rest would redirect us.
-		keep := strings.HasPrefix(name, "GIT_SSH") || strings.HasPrefix(name, "GIT_TRACE") || strings.HasPrefix(name, "GIT_HTTP") ||
-			name == "GIT_ASKPASS" || name == "GIT_EXEC_PATH" || name == "GIT_CONFIG_GLOBAL" ||
+		// GIT_CONFIG_GLOBAL, GIT_CONFIG_NOSYSTEM, GIT_SSH and GIT_ASKPASS are the user's way to
+		// reach a remote; the rest would redirect us.
+		keep := strings.HasPrefix(name, "GIT_SSH") || strings.HasPrefix(name, "GIT_TRACE") ||
+			strings.HasPrefix(name, "GIT_HTTP") || name == "GIT_ASKPASS" || name == "GIT_EXEC_PATH" ||
+			name == "GIT_CONFIG_GLOBAL" ||
 			name == "GIT_CONFIG_SYSTEM" || name == "GIT_CONFIG_NOSYSTEM"
 		if name == "LC_ALL" || strings.HasPrefix(name, "GIT_") && !keep {
 			continue
@@ -67,7 +71,7 @@ func openGitCmd(l Layout, feat Features) (*gitcmd, error) {
 	return g, g.start()
 }
 
-// start starts the batch process.
+// start starts the batch process. No context ends it: it serves all calls until Close.
 func (g *gitcmd) start() error {
 	cmd := g.Command(context.Background(), "cat-file", "--batch")
 	in, err := cmd.StdinPipe()
@@ -85,8 +89,8 @@ func (g *gitcmd) start() error {
 	return nil
 }
 
-// Open asks for one object. A process that has died (a signal meant for the
-// whole terminal, say) is started again once.
+// Open asks for one object. A process that has died (a signal meant for the whole terminal, say) is
+// started again once.
 func (g *gitcmd) Open(id string) (string, int64, io.ReadCloser, error) {
 	if g.body != nil {
 		g.body.Close()
@@ -104,7 +108,8 @@ func (g *gitcmd) Open(id string) (string, int64, io.ReadCloser, error) {
 	return g.ask(id)
 }
 
-// ask sends one id to the running process and reads the head of its answer.
+// ask sends one id to the running process and reads the head of its answer. Only full ids are sent,
+// because the process would take any other text for a revision.
 func (g *gitcmd) ask(id string) (string, int64, io.ReadCloser, error) {
 	if !IsID(id) {
 		return "", 0, nil, &MissingError{id}
@@ -185,11 +190,13 @@ func (l Layout) Run(ctx context.Context, stdin io.Reader, args ...string) (strin
 	return string(out), nil
 }
 
+// Resolve implements Reader.
 func (g *gitcmd) Resolve(ctx context.Context, rev string) (string, error) {
 	return g.RevParse(ctx, rev)
 }
 
-// RevParse asks git; "" means that git knows no such revision.
+// RevParse asks git; "" means that git knows no such revision. What git would take for an option,
+// or for two lines, names none.
 func (l Layout) RevParse(ctx context.Context, rev string) (string, error) {
 	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\n\x00") {
 		return "", nil
@@ -208,15 +215,19 @@ func (l Layout) RevParse(ctx context.Context, rev string) (string, error) {
 	return "", nil
 }
 
+// Refs implements Reader.
 func (g *gitcmd) Refs() ([]string, error) {
-	out, err := g.Run(context.Background(), nil, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+	out, err := g.Run(context.Background(), nil,
+		"for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
 	return strings.Fields(out), err
 }
 
 func (g *gitcmd) Name() string { return "git" }
 
+// Parallel is false: there is one pipe, and one answer in it at a time.
 func (g *gitcmd) Parallel() bool { return false }
 
+// Another starts a process of its own.
 func (g *gitcmd) Another() (Reader, error) {
 	o := &gitcmd{Layout: g.Layout, partial: g.partial, replace: g.replace}
 	return o, o.start()
@@ -238,9 +249,8 @@ func (g *gitcmd) Close() error {
 	return nil
 }
 
-// Prefetch fetches the objects of one commit that a partial clone lacks in one
-// request; otherwise git fetches them one by one as they are read. It uses the
-// options of git's own fetch on demand.
+// Prefetch fetches the objects of one commit that a partial clone lacks in one request; otherwise
+// git fetches them one by one as they are read. It uses the options of git's own fetch on demand.
 func (g *gitcmd) Prefetch(ctx context.Context, commit string) error {
 	if !g.partial {
 		return nil
@@ -255,15 +265,15 @@ func (g *gitcmd) Prefetch(ctx context.Context, commit string) error {
 			"-c", "fetch.negotiationAlgorithm=noop", "fetch", g.promisor(ctx), "--quiet", "--no-tags",
 			"--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none", "--stdin")
 		if err != nil {
-			return fmt.Errorf("commit %s: fetch %d missing objects: %w\nhint: check the connection to the remote, or git fetch --refetch --no-filter",
-				Short(commit), len(ids), err)
+			return fmt.Errorf("commit %s: fetch %d missing objects: %w\n"+
+				"hint: check the connection to the remote, or git fetch --refetch --no-filter", Short(commit), len(ids), err)
 		}
 	}
 	return nil
 }
 
-// missing lists the objects of a commit that are not here. Without the history
-// before it: only its own tree is read.
+// missing lists the objects of a commit that are not here. Without the history before it: only its
+// own tree is read.
 func (g *gitcmd) missing(ctx context.Context, commit string) ([]string, error) {
 	out, err := g.Run(ctx, nil, "rev-list", "--objects", "--missing=print", "--no-walk", commit)
 	if err != nil {
@@ -278,7 +288,8 @@ func (g *gitcmd) missing(ctx context.Context, commit string) ([]string, error) {
 	return ids, nil
 }
 
-// promisor is the remote that has the missing objects.
+// promisor is the remote that has the missing objects: that of the extension, or in older clones
+// the first that says so.
 func (g *gitcmd) promisor(ctx context.Context) string {
 	if name, err := g.Run(ctx, nil, "config", "extensions.partialClone"); err == nil && strings.TrimSpace(name) != "" {
 		return strings.TrimSpace(name)

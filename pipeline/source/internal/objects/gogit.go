@@ -22,9 +22,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/packs"
 )
 
-// gogit is the back end without git: packs and loose objects are read by package packs, which serves all exports at once,
-// references and what is too large for memory by the go-git library. Its storages are opened directly: go-git's own Open
-// refuses configurations that do not matter for reading.
+// gogit is the back end without git: packs and loose objects are read by package packs, which
+// serves all exports at once, references and what is too large for memory by the go-git library.
+// Its storages are opened directly: go-git's own Open refuses configurations that do not matter for
+// reading.
 type gogit struct {
 	Layout
 	refStore *filesystem.Storage
@@ -59,8 +60,8 @@ func (g *gogit) Open(id string) (string, int64, io.ReadCloser, error) {
 // large opens an object that is packed as the difference to another and may not fit into memory.
 func (g *gogit) large(id plumbing.Hash) (packs.Object, error) {
 	for _, dir := range g.dirs {
-		store := filesystem.NewObjectStorageWithOptions(dotgit.New(osfs.New(filepath.Dir(dir), osfs.WithBoundOS())), cache.NewObjectLRU(cache.MiByte),
-			filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: packs.Most})
+		store := filesystem.NewObjectStorageWithOptions(dotgit.New(osfs.New(filepath.Dir(dir), osfs.WithBoundOS())),
+			cache.NewObjectLRU(cache.MiByte), filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: packs.Most})
 		obj, err := store.EncodedObject(plumbing.AnyObject, id)
 		if err == nil {
 			var r io.ReadCloser
@@ -79,8 +80,8 @@ func (g *gogit) large(id plumbing.Hash) (packs.Object, error) {
 	return packs.Object{}, packs.ErrNotFound
 }
 
-// Resolve knows full ids and the names of references, in git's order: the name itself, tags, branches, remotes. Anything
-// else gives "": git is asked then.
+// Resolve knows full ids and the names of references, in git's order: the name itself, tags,
+// branches, remotes. Anything else gives "": git is asked then.
 func (g *gogit) Resolve(_ context.Context, rev string) (string, error) {
 	switch {
 	case IsID(rev):
@@ -90,7 +91,8 @@ func (g *gogit) Resolve(_ context.Context, rev string) (string, error) {
 	case rev == "" || strings.ContainsAny(rev, "@^~:?*[\\ ") || strings.Contains(rev, ".."):
 		return "", nil
 	}
-	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
+	formats := []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"}
+	for _, format := range formats {
 		// In the top folder only names such as HEAD and FETCH_HEAD are references.
 		if format == "%s" && !strings.HasPrefix(rev, "refs/") && rev != strings.ToUpper(rev) {
 			continue
@@ -135,8 +137,10 @@ func (g *gogit) Refs() ([]string, error) {
 
 func (g *gogit) Name() string { return "go-git" }
 
+// Parallel is true: package packs serves any number of goroutines.
 func (g *gogit) Parallel() bool { return true }
 
+// Close closes the files with the last of those who share them.
 func (g *gogit) Close() error {
 	if g.users.Add(-1) > 0 {
 		return nil
@@ -144,6 +148,8 @@ func (g *gogit) Close() error {
 	return errors.Join(g.packs.Close(), g.refStore.Close())
 }
 
+// openGoGit opens packs and references. The cache of go-git is small, because it reads only what
+// package packs leaves to it.
 func openGoGit(l Layout) (*gogit, error) {
 	dirs, err := objectDirs(filepath.Join(l.CommonDir, "objects"))
 	if err != nil {
@@ -153,13 +159,15 @@ func openGoGit(l Layout) (*gogit, error) {
 	if err != nil {
 		return nil, err
 	}
-	fsys := dotgit.NewRepositoryFilesystem(osfs.New(l.GitDir, osfs.WithBoundOS()), osfs.New(l.CommonDir, osfs.WithBoundOS()))
-	g := &gogit{Layout: l, refStore: filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), dirs: dirs, packs: store, users: &atomic.Int32{}}
+	own, common := osfs.New(l.GitDir, osfs.WithBoundOS()), osfs.New(l.CommonDir, osfs.WithBoundOS())
+	refs := filesystem.NewStorage(dotgit.NewRepositoryFilesystem(own, common), cache.NewObjectLRU(cache.MiByte))
+	g := &gogit{Layout: l, refStore: refs, dirs: dirs, packs: store, users: &atomic.Int32{}}
 	g.users.Add(1)
 	return g, nil
 }
 
-// objectDirs returns dir and, recursively, the folders its alternates name.
+// objectDirs returns dir and, recursively, the folders its alternates name. Alternates that name
+// each other end the walk, as do more of them than anybody has.
 func objectDirs(dir string) ([]string, error) {
 	dirs, seen := []string{dir}, map[string]bool{dir: true}
 	for i := 0; i < len(dirs) && len(dirs) < 64; i++ {

@@ -37,7 +37,8 @@ type Features struct {
 // ErrNoRepository is what [Open] finds where there is no repository at all.
 var ErrNoRepository = errors.New("no git repository")
 
-// Locate finds the repository that holds dir, looking upward as git does.
+// Locate finds the repository that holds dir, looking upward as git does. One that belongs to
+// somebody else is refused, as git does: its configuration can name programs to be run.
 func Locate(dir string) (Layout, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -57,12 +58,14 @@ func Locate(dir string) (Layout, error) {
 			return l, err
 		}
 		if at == filepath.Dir(at) {
-			return Layout{}, hint.Add(fmt.Errorf("%w at %s or above it", ErrNoRepository, abs), "run this inside a repository, or name one with -C DIR")
+			return Layout{}, hint.Add(fmt.Errorf("%w at %s or above it", ErrNoRepository, abs),
+				"run this inside a repository, or name one with -C DIR")
 		}
 	}
 }
 
-// At reports whether dir is a work tree or a bare repository.
+// At reports whether dir is a work tree or a bare repository. The file .git of a linked worktree or a
+// submodule leads to its git directory.
 func At(dir string) (Layout, bool, error) {
 	dot := filepath.Join(dir, ".git")
 	fi, err := os.Stat(dot)
@@ -84,8 +87,8 @@ func At(dir string) (Layout, bool, error) {
 	return Layout{}, false, nil
 }
 
-// looksLikeGitDir applies git's own test. A linked worktree's folder has
-// commondir in place of objects and refs.
+// looksLikeGitDir applies git's own test. A linked worktree's folder has commondir in place of
+// objects and refs.
 func looksLikeGitDir(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false
@@ -115,7 +118,8 @@ func readGitFile(file string) (string, error) {
 		target = filepath.Join(filepath.Dir(file), target)
 	}
 	if !looksLikeGitDir(target) {
-		return "", hint.Add(fmt.Errorf("open repository: %s points to %s, which is not a repository", file, target), "git worktree repair")
+		return "", hint.Add(fmt.Errorf("open repository: %s points to %s, which is not a repository", file, target),
+			"git worktree repair")
 	}
 	return target, nil
 }
@@ -139,8 +143,8 @@ func withCommon(gitDir, workDir string) (Layout, error) {
 	return l, nil
 }
 
-// inspect reads the configuration as data: go-git would refuse to open some
-// repositories whose objects it can read well.
+// inspect reads the configuration as data: go-git would refuse to open some repositories whose
+// objects it can read well.
 func inspect(l Layout) (Features, error) {
 	f := Features{Shallow: map[string]bool{}}
 	data, err := os.ReadFile(filepath.Join(l.CommonDir, "config"))
@@ -172,8 +176,8 @@ func ParseConfig(data []byte) (*config.Config, error) {
 	return cfg, config.NewDecoder(bytes.NewReader(data)).Decode(cfg)
 }
 
-// inspectExtensions looks for what go-git cannot read. An unknown extension is
-// left to git: it may change what objects or refs mean.
+// inspectExtensions looks for what go-git cannot read. An unknown extension is left to git: it may
+// change what objects or refs mean.
 func inspectExtensions(cfg *config.Config, f *Features) {
 	for _, o := range cfg.Section("extensions").Options {
 		value := strings.ToLower(o.Value)
@@ -225,7 +229,8 @@ func readShallow(file string, into map[string]bool) error {
 	return nil
 }
 
-// hasReplace reports whether an object may stand for another.
+// hasReplace reports whether an object may stand for another. A name in packed-refs may have been
+// deleted since; then git reads what go-git could have.
 func hasReplace(commonDir string) bool {
 	if names, err := os.ReadDir(filepath.Join(commonDir, "refs", "replace")); err == nil && len(names) > 0 {
 		return true

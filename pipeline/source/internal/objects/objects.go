@@ -1,11 +1,13 @@
 // Package objects finds a git repository on disk and reads its objects by their ids.
 //
-// A [Layout] says where the parts of a repository lie ([Locate]), [Features] what is special about it, and [Open]
-// chooses a [Reader] that can read it: package packs with the go-git library, or a running "git cat-file --batch" for
-// what these cannot read (SHA-256, reftable, partial clones). Everything above a Reader is written once.
+// A [Layout] says where the parts of a repository lie ([Locate]), [Features] what is special about
+// it, and [Open] chooses a [Reader] that can read it: package packs with the go-git library, or a
+// running "git cat-file --batch" for what these cannot read (SHA-256, reftable, partial clones).
+// Everything above a Reader is written once.
 //
-// An object that is not what its id says is an [UnsupportedError], so that its commit can be set aside, and one that is
-// not there a [MissingError]. The package only reads, and must not know ranges, comparisons, or what becomes of a file.
+// An object that is not what its id says is an [UnsupportedError], so that its commit can be set
+// aside, and one that is not there a [MissingError]. The package only reads, and must not know
+// ranges, comparisons, or what becomes of a file.
 package objects
 
 import (
@@ -19,32 +21,35 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
-// Reader is what a back end must offer. One value serves one goroutine, but for the opening of objects where it says so.
+// Reader is what a back end must offer. One value serves one goroutine, but for the opening of
+// objects where it says so.
 type Reader interface {
-	// Open returns the object's kind ("commit", "tree", "blob", "tag"), its
-	// size in bytes and its content, which the caller must close before the
-	// next call. A missing object gives a *MissingError.
+	// Open returns the object's kind ("commit", "tree", "blob", "tag"), its size in bytes and its
+	// content, which the caller must close before the next call. A missing object gives a
+	// *MissingError.
 	Open(id string) (kind string, size int64, r io.ReadCloser, err error)
-	// Resolve returns the id of the object that a revision names, unpeeled,
-	// or "" when there is none.
+	// Resolve returns the id of the object that a revision names, unpeeled, or "" when there is
+	// none.
 	Resolve(ctx context.Context, rev string) (string, error)
 	// Refs lists the short names of branches and tags.
 	Refs() ([]string, error)
 	Name() string
 	// Another returns what serves another goroutine.
 	Another() (Reader, error)
-	// Parallel reports that several goroutines may open objects at once, and before others are closed.
+	// Parallel reports that several goroutines may open objects at once, and before others are
+	// closed.
 	Parallel() bool
 	Close() error
 }
 
-// Prefetcher is implemented by back ends that can fetch many missing objects
-// at once.
+// Prefetcher is implemented by back ends that can fetch many missing objects at once.
 type Prefetcher interface {
 	Prefetch(ctx context.Context, commit string) error
 }
 
-const mostInMemory = 1 << 26 // bytes of one object
+// mostInMemory is in bytes of one object: a few bytes in a pack can unpack to more memory than
+// there is.
+const mostInMemory = 1 << 26
 
 // Read returns the whole object and insists on its kind. Nobody may change what it returns.
 func Read(o Reader, id, kind string) ([]byte, error) {
@@ -57,7 +62,8 @@ func Read(o Reader, id, kind string) ([]byte, error) {
 		return nil, Unreadable("object %s is a %s, not a %s", id, got, kind)
 	}
 	if size > mostInMemory {
-		return nil, &UnsupportedError{Attribute: "size", Reason: fmt.Sprintf("%s %s has %d bytes; at most %d are read at once", kind, Short(id), size, mostInMemory)}
+		return nil, &UnsupportedError{Attribute: "size",
+			Reason: fmt.Sprintf("%s %s has %d bytes; at most %d are read at once", kind, Short(id), size, mostInMemory)}
 	}
 	if c, ok := r.(checked); ok && c.whole != nil {
 		c.sum.Write(c.whole)
@@ -82,7 +88,8 @@ func Kind(o Reader, id string) (string, error) {
 	return kind, r.Close()
 }
 
-// Peel follows tags to a commit.
+// Peel follows tags to a commit. No tag leads to itself, but a chain can be as long as somebody
+// likes.
 func Peel(o Reader, id string) (string, error) {
 	for range 32 {
 		kind, err := Kind(o, id)
@@ -119,7 +126,7 @@ func ReadCommit(o Reader, id string) (*commits.Node, []byte, error) {
 	return n, data, err
 }
 
-// parseNode reads of a commit object what walks need.
+// parseNode reads of a commit object what walks need. Its head ends at the first empty line.
 func parseNode(id string, data []byte) (*commits.Node, error) {
 	n := &commits.Node{ID: id}
 	for line, rest, _ := bytes.Cut(data, []byte("\n")); len(line) > 0; line, rest, _ = bytes.Cut(rest, []byte("\n")) {

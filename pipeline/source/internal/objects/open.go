@@ -28,8 +28,9 @@ func Open(l Layout) (Repo, []string, error) {
 	return Repo{l, feat, objs}, warnings, nil
 }
 
-// openObjects chooses by probing: go-git unless the repository's features or
-// a failed first read ask for git.
+// openObjects chooses by probing: go-git unless the repository's features or a failed first read
+// ask for git. go-git comes first because it needs no process for each export and lets several
+// goroutines read.
 func openObjects(l Layout, feat Features) (Reader, []string, error) {
 	var warnings []string
 	reason := feat.needGit
@@ -50,7 +51,8 @@ func openObjects(l Layout, feat Features) (Reader, []string, error) {
 				return g, []string{"replace refs are ignored because the git program was not found\nhint: install git"}, nil
 			}
 		}
-		return nil, nil, hint.Add(fmt.Errorf("the git program is needed to read it because %s, and none was found", reason), "install git and put it on PATH")
+		return nil, nil, hint.Add(fmt.Errorf("the git program is needed to read it because %s, and none was found", reason),
+			"install git and put it on PATH")
 	}
 	if _, err := l.Run(context.Background(), nil, "rev-parse", "--git-dir"); err != nil {
 		return nil, nil, err
@@ -63,8 +65,7 @@ func openObjects(l Layout, feat Features) (Reader, []string, error) {
 	return g, warnings, nil
 }
 
-// probe reads the commit at HEAD, its tree and its references. An unborn HEAD
-// is not an error.
+// probe reads the commit at HEAD, its tree and its references. An unborn HEAD is not an error.
 func probe(g *gogit) error {
 	id, err := g.ref("HEAD")
 	if err != nil || id == "" {

@@ -25,7 +25,8 @@ type Entry struct {
 // IsTree reports whether a folder stands there.
 func (e Entry) IsTree() bool { return e.Mode == ModeTree }
 
-// ReadTree reads a tree. One that cannot be parsed is unreadable, which is the commit's fault and not the machine's.
+// ReadTree reads a tree. One that cannot be parsed is unreadable, which is the commit's fault and
+// not the machine's.
 func ReadTree(o Reader, id string) ([]Entry, error) {
 	data, err := Read(o, id, "tree")
 	if err != nil {
@@ -38,8 +39,8 @@ func ReadTree(o Reader, id string) ([]Entry, error) {
 	return entries, nil
 }
 
-// parseTree reads a tree object with ids of idLen bytes. Names are not checked
-// here: only what is written can do harm.
+// parseTree reads a tree object with ids of idLen bytes. Names are not checked here: only what is
+// written can do harm.
 func parseTree(data []byte, idLen int) ([]Entry, error) {
 	var entries []Entry
 	err := inputs.Entries(data, idLen, func(mode uint32, name, id []byte) {

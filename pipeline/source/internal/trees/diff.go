@@ -1,8 +1,8 @@
 // Package trees compares the trees of commits.
 //
-// A [Walk] reports each file at which two trees differ as a [Change]. It is bounded by a [Size], because a few objects
-// can name more files than a disk holds, and refuses names that cannot become files. The package must not know commits
-// or the folders that trees are written into.
+// A [Walk] reports each file at which two trees differ as a [Change]. It is bounded by a [Size],
+// because a few objects can name more files than a disk holds, and refuses names that cannot become
+// files. The package must not know commits or the folders that trees are written into.
 package trees
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
-// Change is one path at which two trees differ; nil means absent. It is
-// about files, links and submodule pins, never about folders.
+// Change is one path at which two trees differ; nil means absent. It is about files, links and
+// submodule pins, never about folders.
 type Change struct {
 	Path     string // relative to the root
 	Old, New *objects.Entry
 }
 
-// Walk bounds what is read of trees: thirty objects can name more files than any disk holds, and longer paths than
-// memory does.
+// Walk bounds what is read of trees: thirty objects can name more files than any disk holds, and
+// longer paths than memory does.
 type Walk struct {
 	Ctx       context.Context
 	Most, met Size
@@ -45,10 +45,9 @@ func (w *Walk) enter(dir string, states ...[]objects.Entry) error {
 	return cmp.Or(w.met.Within(w.Most), w.Ctx.Err())
 }
 
-// Diff reports every leaf at which the trees before and after differ,
-// reading only subtrees with different ids; "" is the empty tree. go-git's
-// merkletrie would need an adapter as long as this function, and would accept
-// trees that Git must not check out.
+// Diff reports every leaf at which the trees before and after differ, reading only subtrees with
+// different ids; "" is the empty tree. go-git's merkletrie would need an adapter as long as this
+// function, and would accept trees that Git must not check out.
 func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Change) error) error {
 	if before == after {
 		return nil
@@ -119,8 +118,8 @@ func (w *Walk) diffEntry(o objects.Reader, dir string, a, b *objects.Entry, emit
 	return w.Diff(o, ch.Path, oldTree, newTree, emit)
 }
 
-// Sorted returns the entries in plain byte order of their names (Git's
-// own order sorts folders as if they ended in a slash).
+// Sorted returns the entries in plain byte order of their names (Git's own order sorts folders as
+// if they ended in a slash).
 func Sorted(o objects.Reader, id string) ([]objects.Entry, error) {
 	if id == "" {
 		return nil, nil
@@ -132,14 +131,15 @@ func Sorted(o objects.Reader, id string) ([]objects.Entry, error) {
 	slices.SortFunc(entries, func(a, b objects.Entry) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].Name == entries[i-1].Name {
-			return nil, &objects.UnsupportedError{Path: entries[i].Name, Attribute: "path", Reason: "tree " + objects.Short(id) + " has this name twice"}
+			return nil, &objects.UnsupportedError{Path: entries[i].Name, Attribute: "path",
+				Reason: "tree " + objects.Short(id) + " has this name twice"}
 		}
 	}
 	return entries, nil
 }
 
-// CheckName refuses a tree entry that cannot become a file: what could leave
-// the folder, pass for a repository, or is longer than Linux takes.
+// CheckName refuses a tree entry that cannot become a file: what could leave the folder, pass for a
+// repository, or is longer than Linux takes.
 func CheckName(dir, name string) error {
 	const longestName, longestPath = 255, 4095
 	reason := ""

@@ -35,7 +35,8 @@ func (s Size) Within(most Size) error {
 	return &objects.UnsupportedError{Attribute: "size", Reason: reason, Hint: MoreThanOthers}
 }
 
-// A commit may hold spread times what is checked out or what another one held, and this much in any case.
+// A commit may hold spread times what is checked out or what another one held, and this much in any
+// case.
 const (
 	Spread       = 4
 	smallEntries = 100_000
@@ -48,7 +49,8 @@ const (
 func NewWalk(ctx context.Context, l objects.Layout, held Size) *Walk {
 	small := Size{smallEntries, smallPaths, smallRules, smallBytes}
 	known := atLeast(atLeast(small, held), checkedOut(l))
-	return &Walk{Ctx: ctx, Most: Size{Spread * known.Entries, Spread * known.Paths, Spread * known.Rules, Spread * known.Bytes}}
+	most := Size{Spread * known.Entries, Spread * known.Paths, Spread * known.Rules, Spread * known.Bytes}
+	return &Walk{Ctx: ctx, Most: most}
 }
 
 func atLeast(a, b Size) Size {
@@ -58,7 +60,8 @@ func atLeast(a, b Size) Size {
 // MoreThanOthers is the hint of an error about a size.
 const MoreThanOthers = "a commit may hold four times what is checked out, or what a commit before it held"
 
-// checkedOut is what the user has checked out, as far as the index tells by its head and its length.
+// checkedOut is what the user has checked out, as far as the index tells by its head and its
+// length.
 func checkedOut(l objects.Layout) Size {
 	if l.WorkDir == "" {
 		return Size{Entries: 10 * smallEntries, Paths: 10 * smallPaths}
