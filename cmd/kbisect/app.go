@@ -20,8 +20,9 @@ func versionCommand() *cli.Command {
 	}}
 }
 
-// globalFlags are the options that may stand before the command or after it. Each command has them, too, hidden from
-// its help. It returns new ones at each call: the library writes what it has read into them.
+// globalFlags are the options that may stand before the command or after it. For that, each command has them as well,
+// hidden from its help; see globals for how the two are merged. Every call returns new flags, because the library
+// stores what it has parsed in them.
 func globalFlags(hidden bool) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "C", Usage: "work in the repository at `DIR`", Value: ".", Hidden: hidden},
@@ -32,7 +33,8 @@ func globalFlags(hidden bool) []cli.Flag {
 	}
 }
 
-// group is the heading under which the help lists a command; "" for commands that it does not group.
+// group is the heading under which the help lists a command; "" for commands that belong under none, such as help,
+// man and version.
 func group(command string) string {
 	switch command {
 	case "run", "try", "demo", "explain":
@@ -47,8 +49,8 @@ func group(command string) string {
 	return ""
 }
 
-// everywhere gives each command its heading, the global options, and our words for mistakes. It changes the commands
-// and returns them.
+// everywhere gives each command its heading, the global options, and our wording for mistakes. A command that already
+// has its own OnUsageError keeps it: gate must also write its CI files. It changes the commands and returns them.
 func everywhere(commands ...*cli.Command) []*cli.Command {
 	for _, c := range commands {
 		c.Category = group(c.Name)
@@ -60,18 +62,19 @@ func everywhere(commands ...*cli.Command) []*cli.Command {
 	return commands
 }
 
-// global are the values of the global options.
+// global are the values of the global options. dir is "." without -C, and config is "" without --config: each command
+// then looks for kbisect.toml at the top of the work tree.
 type global struct {
 	dir, config    string
 	verbose, quiet bool
 	colour         colour
 }
 
-// globals reads the global options wherever they were given. Of the same option before and after the command the
-// innermost counts, that is, the later one; verbose and quiet count anywhere.
+// globals reads the global options wherever they were given. If the same option stands before and after the command,
+// the innermost one, which is the later one, wins. The two switches, verbose and quiet, count wherever they stand.
 func globals(c *cli.Context) global {
 	g := global{dir: "."}
-	// Lineage begins with the innermost context.
+	// Lineage begins with the innermost context; going backward lets the innermost overwrite the others.
 	for _, ctx := range slices.Backward(c.Lineage()) {
 		if ctx.IsSet("C") {
 			g.dir = ctx.String("C")
@@ -88,8 +91,8 @@ func globals(c *cli.Context) global {
 	return g
 }
 
-// suggest names the command that was probably meant, in brackets: one that begins with the word, or a near one; ""
-// if none is close.
+// suggest names the command that was probably meant, in brackets: one that begins with the word (base for baseline),
+// one that the word begins with (sessionslist), or a near one; "" if none is close. Hidden commands are not named.
 func suggest(app *cli.App, word string) string {
 	var names []string
 	for _, c := range app.VisibleCommands() {
@@ -112,8 +115,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return exit.Usagef("%w\nhint: %s --help", optionError(err, c.Command.Flags), name)
 }
 
-// optionError puts the library's complaint about an option into the words that people typed. The library has no
-// types for its errors, so that its texts have to be parsed; one that is not recognised stays as it is.
+// optionError rewrites the library's complaint about an option in terms of what the user typed. The library's errors
+// have no types, so their texts have to be parsed. One that is not recognised is passed on unchanged: a new version of
+// the library can make a message less helpful, but cannot break anything.
 func optionError(err error, flags []cli.Flag) error {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -141,7 +145,7 @@ func optionError(err error, flags []cli.Flag) error {
 	return fmt.Errorf("%s %s: %s", dashed(parts[2]), parts[1], why)
 }
 
-// takes says what kind of value an option takes.
+// takes says what kind of value an option takes, for options whose parser only reports "parse error".
 func takes(name string, flags []cli.Flag) string {
 	for _, f := range flags {
 		if !slices.Contains(f.Names(), name) {
@@ -157,7 +161,8 @@ func takes(name string, flags []cli.Flag) string {
 	return "the option does not take this"
 }
 
-// dashed writes an option as on the command line: one dash before a single letter, two before a word.
+// dashed writes an option as the manual does: one dash before a single letter, two before a word. The library accepts
+// either.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -165,13 +170,14 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// parent makes a command of sub-commands. Called alone, it prints its help.
+// parent makes a command that only groups sub-commands. Called without one, it prints its help.
 func parent(c *cli.Command, subcommands ...*cli.Command) *cli.Command {
 	c.HideHelpCommand, c.Action, c.Subcommands = true, helpOrUnknown, everywhere(subcommands...)
 	return c
 }
 
-// helpOrUnknown prints the help of a command, or refuses a word that is no sub-command of it.
+// helpOrUnknown prints the help of a command, or refuses a word that is not one of its sub-commands. The library calls
+// it only if no sub-command has matched.
 func helpOrUnknown(c *cli.Context) error {
 	if !c.Args().Present() {
 		return cli.ShowSubcommandHelp(c)

@@ -79,6 +79,7 @@ func exportBaseline(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	err = report.WriteJSON(f, b.Baseline)
+	// A full disk may show only when the file is closed.
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -116,8 +117,8 @@ func importBaseline(c *cli.Context) error {
 	return baseline.Import(c.Context, c.App.Writer, version(), repo, b)
 }
 
-// readBaselines reads the baselines of the repository, newest first; it is an error if there are none. They stay
-// valid without the store, which is closed here.
+// readBaselines reads the baselines of the repository, newest first. It is a usage error if there are none. They are
+// copies, so that the store can be closed here.
 func readBaselines(c *cli.Context) ([]baseline.Kept, error) {
 	st, err := openStore(c)
 	if err != nil {
@@ -156,7 +157,8 @@ func listBaselines(c *cli.Context) error {
 	return t.Flush()
 }
 
-// chosenBaseline is the baseline of a revision or an id; "" is the newest.
+// chosenBaseline is the baseline with the given revision or id; "" selects the newest. If none is recorded, the error
+// says that and not that the name is unknown.
 func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
 	all, err := readBaselines(c)
 	if err != nil {
@@ -170,7 +172,8 @@ func chosenBaseline(c *cli.Context, name string) (baseline.Kept, error) {
 	return baseline.Choose(c.Context, all, repo, name)
 }
 
-// showBaseline prints one baseline, as text or as JSON.
+// showBaseline prints one baseline, as text or as JSON. The text also says what makes it only a hint on this machine;
+// JSON is what export writes.
 func showBaseline(c *cli.Context) error {
 	args, err := plainWords(c, 0, 1)
 	if err != nil {
@@ -186,7 +189,8 @@ func showBaseline(c *cli.Context) error {
 	return b.Print(c.App.Writer, b.Hints(machine.Here(c.Context)))
 }
 
-// plainWords are the arguments of a sub-command that takes least to most of them and no command after --.
+// plainWords returns the arguments of a sub-command that takes at least least and at most most of them, and no command
+// after --. Any other number is a usage error that shows the usage line.
 func plainWords(c *cli.Context, least, most int) ([]string, error) {
 	words, command, err := operands(c)
 	if err != nil {

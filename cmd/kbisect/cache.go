@@ -15,7 +15,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/cache"
 )
 
-// cacheCommand is about kept builds only. What is remembered about launches is in the store of each repository.
+// cacheCommand is about cached builds only, which all repositories of a user share. Results of launches are in the
+// store of each repository and are not touched.
 func cacheCommand() *cli.Command {
 	return parent(&cli.Command{Name: "cache", Usage: "show or trim the build cache"},
 		&cli.Command{Name: "stats", Usage: "what is kept", Action: cacheStats},
@@ -29,7 +30,8 @@ func cacheCommand() *cli.Command {
 	)
 }
 
-// openCache opens the build cache, which all repositories of the user share.
+// openCache opens the build cache. A folder that the user chose badly is a usage error; one that cannot be opened is a
+// problem of the machine.
 func openCache() (*cache.Cache, error) {
 	root, _, err := cache.Root()
 	if err != nil {
@@ -42,7 +44,8 @@ func openCache() (*cache.Cache, error) {
 	return c, nil
 }
 
-// cacheStats prints how many builds are kept and their size on disk.
+// cacheStats prints how many builds are kept and their size on disk, in decimal units (1 kB is 1000 bytes), as --max of
+// trim takes them.
 func cacheStats(c *cli.Context) error {
 	builds, err := openCache()
 	if err != nil {
@@ -56,15 +59,15 @@ func cacheStats(c *cli.Context) error {
 	return nil
 }
 
-// cacheTrim drops builds that were not used for longer than --age, and then the least recently used until --max is
-// kept.
+// cacheTrim drops builds that were not used for longer than --age (default 30 days), and then the least recently used
+// ones until what is left fits into --max.
 func cacheTrim(c *cli.Context) error {
 	most, err := humanize.ParseBytes(c.String("max"))
 	// A number without a unit would mean bytes, which nobody intends; only 0 is clear.
 	if _, bare := strconv.ParseUint(c.String("max"), 10, 64); err != nil || bare == nil && most > 0 {
 		return exit.Usagef("--max %s: invalid size\nhint: such as 500MB or 10GB", c.String("max"))
 	}
-	age := cmp.Or(duration(c, "age"), 30*24*time.Hour)
+	age := cmp.Or(duration(c, "age"), 30*24*time.Hour) // the 720h of the help
 	builds, err := openCache()
 	if err != nil {
 		return err

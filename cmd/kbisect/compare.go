@@ -8,7 +8,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
-// compareCommand answers whether B is slower than A; session.Compare does the work.
+// compareCommand answers whether B is slower than A; session.Compare does the work. As for git diff, the older revision
+// comes first: B is judged against A.
 func compareCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "compare",
@@ -26,7 +27,9 @@ func compareCommand() *cli.Command {
 	}
 }
 
-// measureCommand describes one revision and judges nothing; session.Measure does the work.
+// measureCommand describes one revision and passes no verdict; session.Measure does the work. It has no options for
+// effect and error, since one revision alone cannot be slower. Its launches are made one after the other, so drift of
+// the machine is part of what it shows.
 func measureCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "measure",

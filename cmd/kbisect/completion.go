@@ -18,8 +18,8 @@ import (
 //go:embed completion
 var completionScripts embed.FS
 
-// completionCommand prints the script of a shell. The scripts know nothing of kbisect's commands: they ask
-// completeCommand.
+// completionCommand prints the script of a shell. The scripts know none of kbisect's commands and options: they ask
+// completeCommand at every key press, so an installed script stays right when kbisect is updated.
 func completionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "completion", Usage: "print a completion script for a shell", ArgsUsage: "bash|zsh|fish",
@@ -51,7 +51,7 @@ func completeCommand() *cli.Command {
 			if shell == "bash" {
 				words = splitLine(words[0])[1:]
 			}
-			last := len(words) - 1
+			last := len(words) - 1 // the word at the cursor, which may be empty
 			at := findPlace(c.App, words[:last])
 			return writeCompletions(c.App.Writer, shell, words[last], at.completions(words[last]))
 		},
@@ -61,13 +61,14 @@ func completeCommand() *cli.Command {
 // completion is one word that could stand at the cursor, and what it is about; "" if there is nothing to say.
 type completion struct{ word, about string }
 
-// fileNames stands for all file names. The shells complete those better themselves.
+// fileNames is a line that tells the shell's script to complete file names itself, which shells do better. No command
+// or option begins with a colon.
 const fileNames = ":files"
 
 // writeCompletions writes those completions that begin with word, one a line, in the form that the shell's script
 // expects.
 func writeCompletions(w io.Writer, shell, word string, all []completion) error {
-	const most = 200 // more than that is no help
+	const most = 200 // a repository may have thousands of tags, and nobody reads a longer list
 	written := 0
 	for _, x := range all {
 		if x.word != fileNames && !strings.HasPrefix(x.word, word) || written == most {
@@ -77,7 +78,7 @@ func writeCompletions(w io.Writer, shell, word string, all []completion) error {
 		line := x.word
 		switch {
 		case line == fileNames:
-		case shell == "bash": // it replaces only what stands behind the last of these
+		case shell == "bash": // it splits words at these characters, and replaces only the part after the last one
 			line = line[strings.LastIndexAny(word, "=:@")+1:]
 		case shell == "zsh" && x.about != "":
 			line = strings.ReplaceAll(line, ":", `\:`) + ":" + x.about
@@ -93,12 +94,14 @@ func writeCompletions(w io.Writer, shell, word string, all []completion) error {
 	return nil
 }
 
-// splitLine splits a shell's line at its spaces and removes quotes. The last word is the one at the cursor, ""
-// after a space. There are always at least two words, the first being the program's name. Expansions are left as
-// they are.
+// splitLine splits a shell's line at its spaces and removes quotes and backslashes. The last word is the one at the
+// cursor, "" after a space; a quote that is still open ends there. There are always at least two words, the first
+// being the program's name. Expansions such as $VAR are left as they are: what they stand for is known to the shell
+// alone.
 func splitLine(line string) []string {
 	var words []string
 	var word strings.Builder
+	// begun tells an empty word in quotes from no word at all; quote is the quote that is open, or 0.
 	begun, quote := false, byte(0)
 	escaped := false
 	for _, b := range []byte(line) { // names of files need not be UTF-8
@@ -142,7 +145,8 @@ type place struct {
 	dir      string // of the repository
 }
 
-// findPlace reads the words after the program's name by the same rules as permute and operands do.
+// findPlace reads the words after the program's name by the same rules as permute and operands do; a change there
+// belongs here too. kbisect help uses it as well, to find the command that is asked about.
 func findPlace(app *cli.App, words []string) place {
 	p := place{all: app.Commands, commands: app.Commands, flags: app.Flags, dir: "."}
 	for len(words) > 0 && words[0] != "--" && !p.behind {
@@ -154,6 +158,7 @@ func findPlace(app *cli.App, words []string) place {
 		}
 		word := words[0]
 		words = words[1:]
+		// After the first operand no word names a command any more, whatever it is.
 		i := slices.IndexFunc(p.commands, func(c *cli.Command) bool { return c.HasName(word) })
 		if i < 0 || len(p.operands) > 0 {
 			p.operands = append(p.operands, word)
@@ -167,8 +172,8 @@ func findPlace(app *cli.App, words []string) place {
 	return p
 }
 
-// take reads one option, which may still lack its value. Of the values only that of -C matters: revisions are
-// completed from the repository there.
+// take reads one option, which may still lack its value: then that is what is being typed. Of the values only that of
+// -C matters, since revisions are completed from the repository there.
 func (p *place) take(words []string) {
 	name, value, given := strings.Cut(strings.TrimLeft(words[0], "-"), "=")
 	f := flagNamed(p.flags, name)
@@ -198,7 +203,8 @@ func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	return flags[i]
 }
 
-// completions lists what could stand here instead of word.
+// completions lists what could stand here instead of word. What an option or a command takes is read from its help
+// (REV, A B), so that a new option needs no second description here.
 func (p place) completions(word string) []completion {
 	files := []completion{{word: fileNames}}
 	takes := ""
@@ -224,7 +230,7 @@ func (p place) completions(word string) []completion {
 		return commandNames(p.commands)
 	case strings.Contains(takes, "REV") || strings.HasPrefix(takes, "A B"):
 		return p.revisions()
-	case takes == "" && word == "":
+	case takes == "" && word == "": // nothing but options can follow
 		return p.options()
 	}
 	return files
@@ -240,7 +246,8 @@ func commandNames(all []*cli.Command) (out []completion) {
 	return out
 }
 
-// options are those of the command and the global ones, which its help does not repeat.
+// options are those of the command and the global ones, which its help does not repeat but each command accepts. The
+// library adds --help by itself, and only to the app's own list.
 func (p place) options() (out []completion) {
 	for _, f := range p.flags {
 		out = append(out, completion{dashed(f.Names()[0]), strings.ReplaceAll(usageOf(f), "`", "")})
@@ -254,7 +261,7 @@ func (p place) options() (out []completion) {
 	return out
 }
 
-// usageOf is what an option is for, with the name of its value in back quotes.
+// usageOf is what an option is for, with the name of its value in back quotes, as the library marks it.
 func usageOf(f cli.Flag) string {
 	if d, ok := f.(cli.DocGenerationFlag); ok {
 		return d.GetUsage()
@@ -281,7 +288,8 @@ func (p place) revisions() (out []completion) {
 	return out
 }
 
-// manCommand prints the manual page, which the library makes of the commands' own help.
+// manCommand prints the manual page, which the library makes from the commands' own help, so that the two cannot
+// contradict each other. It does not contain the topics of kbisect help.
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name: "man", Usage: "print the manual page",
@@ -302,7 +310,8 @@ func manCommand() *cli.Command {
 	}
 }
 
-// describe makes the library print the description of each command, which it takes from another field.
+// describe copies the description of each command into UsageText, the field that the library prints in a manual page.
+// It is done only here: in the help, UsageText would replace the usage line.
 func describe(all []*cli.Command) {
 	for _, c := range all {
 		c.UsageText = c.Description

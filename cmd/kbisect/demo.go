@@ -18,7 +18,8 @@ import (
 	"github.com/kbisect/kbisect/fixtures"
 )
 
-// demoCommand shows the program on a history with a planted fault, by calling its own commands as a user would.
+// demoCommand shows the program on a history with a planted fault, by calling its own commands as a user would. The
+// exit code is that of the search.
 func demoCommand() *cli.Command {
 	return &cli.Command{
 		Name: "demo", Usage: "make a repository with a planted failure and search it",
@@ -43,14 +44,17 @@ type planted struct {
 	hunts  []hunt
 }
 
-// hunt is one search in a planted history: its kbisect.toml and the options of kbisect run.
+// hunt is one search in a planted history: its kbisect.toml and the options of kbisect run. A history may have several,
+// since a failure and a slowdown need different ends.
 type hunt struct {
 	config  []byte
 	options []string
 }
 
-// plantedOn is the history for a kind of device, with its searches. An unknown kind is a usage error.
+// plantedOn is the history for a value of --on, with its searches. An unknown value is a usage error that lists the
+// known ones.
 func plantedOn(device string) (planted, error) {
+	// The round 9 demos are searched twice: for the commit, and for the flags at the bad commit.
 	byFlags := []string{"--axis", "flags", "--bad", fixtures.Round9Bad}
 	round9 := []string{"--good", fixtures.Round9Good, "--bad", fixtures.Round9Bad}
 	switch device {
@@ -93,6 +97,7 @@ func demoAction(c *cli.Context) error {
 		}
 	}
 	if dir == "" {
+		// Deferred, because the hint has to come after the searches and whatever they ended in.
 		var remove func()
 		if dir, remove, err = machine.Scratch(c.Context); err != nil {
 			return exit.With(exit.Machine, err)
@@ -110,6 +115,7 @@ func demoAction(c *cli.Context) error {
 	} else if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return exit.Usagef("--dir %s is not empty\nhint: name a folder that does not exist yet", dir)
 	}
+	// The stream fixes authors and dates, so the commits have the same ids on every machine.
 	made, err := fixtures.Replay(p.stream, dir)
 	if err != nil {
 		return fmt.Errorf("making the demo repository: %w", err)
@@ -126,7 +132,8 @@ func demoAction(c *cli.Context) error {
 	return p.search(c, dir)
 }
 
-// equipped refuses a demo that could not run here, before anything is made. A device that is only shared will do.
+// equipped refuses a demo that could not run here, before anything is made. device is the value of --on, for the
+// message. A device that other processes use as well will do.
 func (p planted) equipped(ctx context.Context, device string) error {
 	if len(p.needs) == 0 {
 		return nil
@@ -150,8 +157,9 @@ func (p planted) config(dir string, i int) string {
 	return filepath.Join(dir, fmt.Sprintf("kbisect-%d.toml", i+1))
 }
 
-// search runs the searches one after the other. One that ends without a culprit is an answer, too, and the next one
-// may find more; any other error ends the demo.
+// search runs the searches one after the other. Ending without a culprit counts as an answer, and the next search may
+// find more; any other error ends the demo. The error returned, and with it the exit code, is that of the first search
+// that had one.
 func (p planted) search(c *cli.Context, dir string) (first error) {
 	for i, h := range p.hunts {
 		if i > 0 && !c.Bool("json") {
@@ -169,8 +177,9 @@ func (p planted) search(c *cli.Context, dir string) (first error) {
 	return first
 }
 
-// hunted runs one search as a user would, and shows the command line. It needs an app of its own: the library keeps
-// what it has read in one.
+// hunted runs one search as a user would, after printing its command line. The printed line leaves out -C and --config,
+// which the user would not need in the repository. It needs an app of its own, since the library stores what it has
+// parsed in the app.
 func hunted(c *cli.Context, dir, config string, options []string) error {
 	args := []string{"kbisect", "-C", dir, "--config", config}
 	if globals(c).quiet {

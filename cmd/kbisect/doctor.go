@@ -7,7 +7,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
-// doctorCommand prints what package doctor finds. Only what this project needs makes it fail.
+// doctorCommand prints what package doctor finds. It fails only for what this project needs: a missing compiler that
+// nothing here uses is shown and is not an error. With --executor it submits a real job, which may wait in a queue, and
+// so does that only when asked.
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "doctor", Usage: "check compilers, devices and configuration, and say what to fix", ArgsUsage: "[--executor]",
@@ -23,6 +25,7 @@ func doctorCommand() *cli.Command {
 			if c.Bool("executor") {
 				check = doctor.Executor
 			}
+			// The findings name every problem, so the error adds only the exit code.
 			if !check(c.Context, c.App.Writer, version(), globals(c).dir, globals(c).config) {
 				return exit.With(exit.Machine, nil)
 			}

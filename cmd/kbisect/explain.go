@@ -8,7 +8,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 )
 
-// explainCommand shows why two revisions differ; package explain does the work.
+// explainCommand shows how two revisions differ; package explain does the work. It does not decide which one is worse,
+// so it has none of the options of a comparison. Its launches are few: they show what happens in a launch, and not how
+// much its time varies.
 func explainCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
@@ -29,7 +31,8 @@ func explainCommand() *cli.Command {
 	}
 }
 
-// explainLimitFlag is shared by explain and by run, which explains the culprit. Their defaults differ.
+// explainLimitFlag is shared by explain, which was asked to profile, and by run, which profiles the culprit on its own
+// account and so has a shorter default. usual is the default that the help shows.
 func explainLimitFlag(usual time.Duration) cli.Flag {
 	return durationFlag("explain-limit", "limit of all profiled launches together, `DURATION`", usual.String())
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 )
 
-// durationValue is the value of an option that takes what kbisect.toml takes as a duration.
+// durationValue is the value of an option that takes a duration as kbisect.toml does. The library's own DurationFlag
+// accepts other texts, such as negative ones, and has other error messages.
 type durationValue time.Duration
 
 // Set implements flag.Value.
@@ -42,12 +43,12 @@ func duration(c *cli.Context, name string) time.Duration {
 	return time.Duration(*v)
 }
 
-// newDisplay shows progress on standard error; standard output is for results alone.
+// newDisplay shows progress on standard error, as --quiet and --verbose say.
 func newDisplay(c *cli.Context) *progress.Display {
 	return progress.New(c.App.ErrWriter, globals(c).quiet, globals(c).verbose)
 }
 
-// waitValue is a duration that may be left out: --wait alone waits without end, which is a negative value.
+// waitValue is a duration that may be left out: --wait alone waits without end, which is stored as a negative value.
 type waitValue struct{ durationValue }
 
 // Set implements flag.Value. "true" is what the library passes for an option without a value.
@@ -59,7 +60,8 @@ func (v *waitValue) Set(s string) error {
 	return v.durationValue.Set(s)
 }
 
-// IsBoolFlag tells the library that the value may be left out. A value then has to be joined by =, see joined.
+// IsBoolFlag tells the library that the value may be left out. The library then takes a value only in the form
+// --wait=30m, so the two words that users type are put together first; see joined.
 func (v *waitValue) IsBoolFlag() bool { return true }
 
 // waitFlag is --wait, with or without a duration.
@@ -91,7 +93,7 @@ func grouped(flags []cli.Flag) []cli.Flag {
 	return flags
 }
 
-// optional reports an option whose value may be left out.
+// optional reports whether the value of an option may be left out, which only that of --wait may.
 func optional(f cli.Flag) bool {
 	g, ok := f.(*cli.GenericFlag)
 	if !ok {
@@ -106,12 +108,12 @@ func asFlag() cli.Flag {
 	return &cli.StringFlag{Name: "as", Usage: "use the rules of `SERVER`: kernelbot limits the build to 120s and the run, with empty caches, to 180s; with kind kernelbot, each stage as its task.yml says"}
 }
 
-// requestOf reads the options of a command as plain data; argv is what follows its --. Options that the command
-// does not have are zero, so that one function serves all commands.
+// requestOf reads the options of a command as plain data; argv is what follows its --. The library returns zero values
+// for options that the command does not have, so one function serves all commands.
 func requestOf(c *cli.Context, argv []string) *policy.Request {
 	g := globals(c)
 	takes, _, _ := strings.Cut(c.Command.ArgsUsage, "[-- ")
-	if c.Command.Name == "run" {
+	if c.Command.Name == "run" { // its ends are options, which ArgsUsage does not show
 		takes = "--good REV"
 	}
 	q := &policy.Request{
@@ -167,7 +169,8 @@ func trialFlags() []cli.Flag {
 	}
 }
 
-// judgeFlags are the options of a command that compares two candidates.
+// judgeFlags are the options of a command that compares two candidates. They have no value of their own as a default,
+// so that those of kbisect.toml count unless an option is given.
 func judgeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "effect", Usage: "smallest change to detect, `SHARE`, such as 1%", DefaultText: "kbisect.toml, else 3%"},
@@ -177,7 +180,8 @@ func judgeFlags() []cli.Flag {
 }
 
 // operands divides what follows the options of a command at the user's --. What comes after it is a command to run;
-// nil if there is no --. All operands of run are its command, as for git bisect run.
+// nil if there is no --. All operands of run are its command, as for git bisect run. For the others, a -- with nothing
+// after it is a usage error.
 func operands(c *cli.Context) (words, command []string, err error) {
 	all := c.Args().Slice()
 	i := slices.Index(all, "--")
@@ -198,12 +202,14 @@ func operands(c *cli.Context) (words, command []string, err error) {
 const bareCommand = "bare command"
 
 // permute moves the options of a command before its operands, where the library wants them, so that users may write
-// them anywhere before --. Unknown options are left for the library to complain about. The library removes the
-// first --, so that one is put before the operands; the user's own is then found by operands.
+// them anywhere before --. Unknown options are left for the library to complain about. The library removes the first
+// --, so one is inserted before the operands; the user's own is then still there for operands to find. args is not
+// changed.
 func permute(app *cli.App, args []string) []string {
 	if len(args) == 0 {
 		return args
 	}
+	// First the way down to the command, through global options and the command that it is a sub-command of.
 	at, commands, flags := 1, app.Commands, app.Flags
 	var command *cli.Command
 	args = slices.Clone(args)
@@ -225,7 +231,8 @@ func permute(app *cli.App, args []string) []string {
 	if command == nil || command.SkipFlagParsing {
 		return args
 	}
-	if command.Name == "run" { // what follows its options is the command, which has options of its own
+	// What follows the options of run is the user's command, which has options of its own, so nothing may be moved.
+	if command.Name == "run" {
 		app.Metadata = map[string]any{bareCommand: at < len(args) && args[at] != "--"}
 		return args
 	}
@@ -246,8 +253,9 @@ func permute(app *cli.App, args []string) []string {
 	return slices.Concat(args[:at], options, operands, rest)
 }
 
-// optionWords is how many words the option at the beginning of a list takes, 1 or 2; 0 if there is none. An unknown
-// option takes one.
+// optionWords is how many words the option at the beginning of a list takes, 1 or 2; 0 if the list begins with
+// something else, to which a lone - (standard output) belongs. An unknown option takes one. --wait takes the next word
+// only if that is a duration, or it would swallow a revision.
 func optionWords(flags []cli.Flag, list []string) int {
 	word := list[0]
 	if len(word) < 2 || word[0] != '-' || word == "--" {

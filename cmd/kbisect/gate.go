@@ -10,7 +10,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
 )
 
-// gateCommand is for CI: it also writes the files of a gate that could not begin, see toldError.
+// gateCommand compares HEAD with its merge base, for CI; package gate does the work. A gate that cannot begin still
+// writes the files that were asked for, see toldError.
 func gateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
@@ -41,14 +42,15 @@ func gateCommand() *cli.Command {
 	}
 }
 
-// toldError writes the files of a CI job for a gate that cannot begin, and returns err: a job without a JUnit file
-// looks as if it had passed.
+// toldError writes the files of a CI job for a gate that cannot begin, such as one with a mistyped option, and returns
+// err: a job without a JUnit file looks as if it had passed.
 func toldError(c *cli.Context, err error) error {
-	readGateFiles(c, os.Getenv).Fail(err, exitCode(c.Context, err), newDisplay(c), version())
+	readGateFiles(c).Fail(err, exitCode(c.Context, err), newDisplay(c), version())
 	return err
 }
 
-// gateAction reads the options that only a gate has.
+// gateAction reads the options that only a gate has. Package gate is given exitCode because its files name the exit
+// code, which only this package can tell from an error. A mistake in the words before -- also writes these files.
 func gateAction(c *cli.Context) error {
 	words, command, err := operands(c)
 	if err != nil {
@@ -57,15 +59,15 @@ func gateAction(c *cli.Context) error {
 	e := envOf(c, command)
 	return gate.Run(c.Context, e, gate.Options{
 		Base: c.String("base"), Bisect: c.Bool("bisect"), Accept: c.String("accept"), Accepts: c.IsSet("accept"), CannotTell: c.String("cannot-tell"),
-		Files: readGateFiles(c, os.Getenv), Env: os.Getenv,
+		Files: readGateFiles(c), Env: os.Getenv,
 	}, words, func(err error) int { return exitCode(c.Context, err) })
 }
 
-// readGateFiles are the files that the user asked for, and those that a job of GitHub names in its environment.
-func readGateFiles(c *cli.Context, env func(string) string) gate.Files {
+// readGateFiles are the files that the user asked for, and those that a GitHub job names in its environment.
+func readGateFiles(c *cli.Context) gate.Files {
 	f := gate.Files{JUnit: c.String("junit"), Markdown: c.String("markdown"), HTML: c.String("report"), SARIF: c.String("sarif")}
-	if v := env("GITHUB_ACTIONS"); v != "" && v != "false" {
-		f.GitHub, f.Summary, f.Outputs = true, env("GITHUB_STEP_SUMMARY"), env("GITHUB_OUTPUT")
+	if v := os.Getenv("GITHUB_ACTIONS"); v != "" && v != "false" {
+		f.GitHub, f.Summary, f.Outputs = true, os.Getenv("GITHUB_STEP_SUMMARY"), os.Getenv("GITHUB_OUTPUT")
 	}
 	return f
 }

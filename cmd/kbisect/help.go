@@ -19,13 +19,15 @@ import (
 //go:embed docs/*.md
 var manual embed.FS
 
-// topics lists the pages of the manual in the order in which a newcomer needs them. Each has a file docs/TOPIC.md.
+// topics lists the pages of the manual in the order in which a newcomer needs them, which no directory listing would
+// give. Each has a file docs/TOPIC.md.
 func topics() []string {
 	return []string{"start", "timeouts", "slowdowns", "flags", "ci", "push", "comparing", "why", "projects", "config", "metrics", "protocol",
 		"baselines", "trials", "devices", "clusters", "safety", "measured", "exit-codes"}
 }
 
-// helpCommand is kbisect help COMMAND, for commands of any depth, and kbisect help TOPIC.
+// helpCommand is kbisect help COMMAND, for commands of any depth, and kbisect help TOPIC. It replaces the library's
+// own help command, which knows no topics.
 func helpCommand() *cli.Command {
 	return &cli.Command{Name: "help", Usage: "explain a command, or print a page of the manual: kbisect help topics", ArgsUsage: "[COMMAND | TOPIC]", HideHelpCommand: true, Action: func(c *cli.Context) error {
 		words := c.Args().Slice()
@@ -58,7 +60,7 @@ func helpCommand() *cli.Command {
 	}}
 }
 
-// listTopics prints the title of each page.
+// listTopics prints the name and the title of each page, as kbisect help and kbisect help topics show them.
 func listTopics(w io.Writer) error {
 	fmt.Fprintln(w, "TOPICS (kbisect help TOPIC):")
 	for _, name := range topics() {
@@ -69,14 +71,15 @@ func listTopics(w io.Writer) error {
 	return nil
 }
 
-// title is the first line of a page of the manual.
+// title is the first line of a page of the manual, without its #; "" if there is no such page.
 func title(name string) string {
 	page, _ := fs.ReadFile(manual, "docs/"+name+".md")
 	first, _, _ := strings.Cut(strings.TrimPrefix(string(page), "# "), "\n")
 	return first
 }
 
-// plain is a page as a terminal shows it: code blocks are indented, and marks of Markdown are removed.
+// plain is a page as a terminal shows it: code blocks are indented by four spaces, and the marks of Markdown that the
+// pages use (headings, bold, code) are removed. Tables stay as they are.
 func plain(page string) string {
 	var b strings.Builder
 	block := false

@@ -11,7 +11,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// historyCommand shows what the store holds by commit; it launches nothing.
+// historyCommand shows what the store holds by commit; it launches nothing. Package past reads and groups it. The order
+// is that of the commits and not of the sessions, so a change in performance shows at the commit that made it.
 func historyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "history",
@@ -30,7 +31,8 @@ func historyCommand() *cli.Command {
 	}
 }
 
-// historyAction prints the history unless it is written to files; with --json it is printed as well.
+// historyAction prints the history unless it is written to files; with --json it is printed as well. Everything that
+// can be wrong with the options is checked before the store is read, which may take a while.
 func historyAction(c *cli.Context) error {
 	if c.Args().Present() {
 		return exit.Usagef("history takes no arguments, not %q\nhint: --metric and --case say what to show, and options stand before arguments", c.Args().Slice())
@@ -38,7 +40,8 @@ func historyAction(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return exit.Usagef("--limit %d: at least one commit is shown", c.Int("limit"))
 	}
-	if err := readFormats(c).check("report"); err != nil {
+	files := readFormats(c)
+	if err := files.check("report"); err != nil {
 		return err
 	}
 	repo, err := source.Open(globals(c).dir)
@@ -61,10 +64,9 @@ func historyAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if files := readFormats(c); files != (formats{}) {
-		err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
-	}
-	if err == nil && (c.Bool("json") || readFormats(c) == formats{}) {
+	// A history has all its numbers in the document and refers to no launches, so its ledgers hold none.
+	err = files.write(&doc, report.Ledger{}, c.App.Writer, sayOn(c))
+	if err == nil && (c.Bool("json") || files == formats{}) {
 		err = printResult(c.App.Writer, c.Bool("json"), &doc, report.Ledger{Call: report.NewCall(os.Args, os.Args)}, terminalOf(c))
 	}
 	if err != nil {

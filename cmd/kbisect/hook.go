@@ -19,7 +19,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// hookCommand installs and removes the pre-push hook, and is what that calls. Package hook decides.
+// hookCommand installs and removes the pre-push hook, and is also the command that the hook itself calls. Package hook
+// decides whether a push may go on.
 func hookCommand() *cli.Command {
 	return parent(&cli.Command{
 		Name:  "hook",
@@ -46,10 +47,13 @@ func hookCommand() *cli.Command {
 	)
 }
 
-// prePush is what git calls. It shows no progress, since git prints its own on the same terminal.
+// prePush is what git calls through the hook, with the pushed refs on standard input. It shows no progress, since git
+// prints its own on the same terminal. CheckPush begins a session only if the store has no answer, so it is given
+// functions that make the policy and the session.
 func prePush(c *cli.Context) error {
 	skip := os.Getenv("KBISECT_SKIP")
 	stopped, err := hook.CheckPush(c.Context, hook.PushOptions{
+		// The deadline counts from here: the user waits from the moment git starts the hook.
 		Began: time.Now(), Deadline: readDeadline(c), Skip: skip != "" && skip != "0",
 		Dir: globals(c).dir, Remote: c.Args().First(), Refs: c.App.Reader, Messages: c.App.ErrWriter,
 		Policy: func(repo *source.Repo) (*policy.Policy, error) { return hookPolicy(c, repo) },
@@ -68,7 +72,9 @@ func prePush(c *cli.Context) error {
 	return nil
 }
 
-// hookPolicy reads kbisect.toml, without which a push cannot be checked: a hook has no command line to replace it.
+// hookPolicy reads kbisect.toml, without which a push cannot be checked: other commands can take a command after --
+// instead, but git passes none to a hook. The error of ForTrials would suggest one, so the missing file is reported
+// here.
 func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	path := cmp.Or(globals(c).config, filepath.Join(cmp.Or(repo.WorkDir(), globals(c).dir), config.FileName))
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +83,8 @@ func hookPolicy(c *cli.Context, repo *source.Repo) (*policy.Policy, error) {
 	return policy.ForTrials(requestOf(c, nil), repo)
 }
 
-// readDeadline is the deadline of a push: the option, the environment variable, or the default. A variable that
-// cannot be read gives a warning and does not stop the push.
+// readDeadline is how long a push may wait: the option, the environment variable, or the default. A variable with an
+// invalid value gives a warning and does not stop the push; an invalid option was refused when it was parsed.
 func readDeadline(c *cli.Context) time.Duration {
 	if d := duration(c, "deadline"); d > 0 {
 		return d
@@ -95,8 +101,9 @@ func readDeadline(c *cli.Context) time.Duration {
 	return d
 }
 
-// installHook writes the hook or, if another program manages the hooks here, prints the lines to add there and
-// fails.
+// installHook writes the hook or, if another program manages the hooks here, prints the lines to add there and fails:
+// a folder of hooks that is committed, or made by husky, is not kbisect's to write to. A missing kbisect.toml does not
+// stop the installation, but is pointed out.
 func installHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {
@@ -124,7 +131,7 @@ func installHook(c *cli.Context) error {
 	return nil
 }
 
-// uninstallHook removes the hook and puts back what was there before.
+// uninstallHook removes the hook and puts back what was there before. A hook that kbisect did not write is left alone.
 func uninstallHook(c *cli.Context) error {
 	repo, dir, err := openHooks(c)
 	if err != nil {
@@ -139,8 +146,8 @@ func uninstallHook(c *cli.Context) error {
 	return nil
 }
 
-// openHooks opens the repository and finds its folder of hooks, for a sub-command without arguments. The caller
-// closes the repository.
+// openHooks opens the repository and finds its folder of hooks, for a sub-command that takes no arguments. The folder
+// is where git looks, which core.hooksPath may change. The caller closes the repository. All errors are usage errors.
 func openHooks(c *cli.Context) (repo *source.Repo, dir string, err error) {
 	if c.Args().Present() {
 		return nil, "", exit.Usagef("hook %s takes no arguments (got %q)", c.Command.Name, c.Args().Slice())

@@ -21,7 +21,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// initCommand writes a first kbisect.toml; package detect guesses what belongs in it.
+// initCommand writes a first kbisect.toml; package detect guesses what belongs in it, and package preview tries it.
 func initCommand() *cli.Command {
 	return &cli.Command{
 		Name: "init", Usage: "write a short kbisect.toml for the kind of project found here, and try it once", ArgsUsage: "[-- COMMAND ARGS]",
@@ -69,6 +69,7 @@ func initAction(c *cli.Context) error {
 		return exit.Usage(err)
 	}
 	fmt.Fprintf(c.App.Writer, "%s written for a project of kind %s\n", path, kind)
+	// The most urgent step is named. A file that is not complete, or a problem that cannot be read, is not tried.
 	next := "read it"
 	if why := unreadableTask(path); why != nil {
 		fmt.Fprintf(c.App.Writer, "The problem cannot be read as it is: %v\n", why)
@@ -86,9 +87,9 @@ func initAction(c *cli.Context) error {
 	return nil
 }
 
-// tryOnce launches HEAD by the configuration that was written, and makes a time that it prints the metric. What
-// does not work yet is said and is no error, as the configuration is there to be completed. next is what the user
-// should do first.
+// tryOnce launches HEAD with the configuration that was written, and makes a time that it prints the metric. What does
+// not work yet is printed and does not fail the command, since the configuration is there to be completed. next is
+// what the user should do first. The error is that of an interrupt or of writing the metric.
 func tryOnce(c *cli.Context, path string) (next string, err error) {
 	next = "read it"
 	repo, err := source.Open(globals(c).dir)
@@ -106,7 +107,7 @@ func tryOnce(c *cli.Context, path string) (next string, err error) {
 	switch {
 	case c.Context.Err() != nil:
 		return next, err
-	case err != nil && d == nil:
+	case err != nil && d == nil: // nothing was launched: the configuration or the build is wrong
 		fmt.Fprintf(c.App.Writer, "Not tried: %v\n", err)
 		return "correct it", nil
 	}
@@ -124,8 +125,8 @@ func tryOnce(c *cli.Context, path string) (next string, err error) {
 	return next, nil
 }
 
-// wantRepository asks whether a configuration is wanted although there is no history to search. Without a terminal
-// to ask at, the missing repository is an error.
+// wantRepository asks whether a configuration is wanted although there is no repository, and so no history to search.
+// Without a terminal to ask at, the missing repository is a usage error, as is the answer no.
 func wantRepository(c *cli.Context, dir string) error {
 	repo, err := source.Open(dir)
 	if err == nil {
@@ -147,8 +148,9 @@ func wantRepository(c *cli.Context, dir string) error {
 	return exit.Usage(err)
 }
 
-// ask puts a question to a user at a terminal; asked is false if there is none. The end of ctx is an error. The
-// goroutine that reads stays behind then: a read of a terminal cannot be interrupted.
+// ask puts a question to a user at a terminal. asked is false if input or error output is not one: the question has to
+// be seen and the answer to come from a person. The end of ctx is an error; the goroutine that reads stays behind
+// then, because a read of a terminal cannot be interrupted.
 func ask(ctx context.Context, c *cli.Context, question string) (answer string, asked bool, err error) {
 	in, ok := c.App.Reader.(*os.File)
 	out, shown := words.Raw(c.App.ErrWriter).(*os.File)
@@ -169,8 +171,8 @@ func ask(ctx context.Context, c *cli.Context, question string) (answer string, a
 	}
 }
 
-// unreadableTask is what is wrong with the problem that a configuration names; nil if it names none, or if the
-// configuration itself is not complete yet.
+// unreadableTask is what is wrong with the KernelBot problem that a configuration names; nil if it names none, or if
+// the configuration itself is not complete yet. Without this check it would come up only at the first search.
 func unreadableTask(path string) error {
 	cfg, err := config.Load(path)
 	if err != nil || cfg.Kind != kernels.KindKernelbot {

@@ -41,18 +41,20 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// Caught, or the first write to a closed pipe would end the process without storing anything.
+	// SIGPIPE is caught because it would otherwise end the process at the first write to a closed pipe, before the
+	// session is stored. The write then fails with EPIPE, see unread.
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	go endWithReader(broken, stop)
 	code := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr)
+	// Called and not deferred: os.Exit runs no deferred functions. From here on a second interrupt ends the process.
 	stop()
 	proc.Close()
 	os.Exit(code)
 }
 
-// endWithReader calls stop when the reader of standard output or standard error has gone. A SIGPIPE alone does not
-// tell: it also comes from a pipe to a process of ours that ended before we wrote to it.
+// endWithReader calls stop when the reader of standard output or standard error has gone. SIGPIPE alone does not show
+// that: it also comes from a pipe to a child process that ended before we wrote to it. It runs until the process ends.
 func endWithReader(broken <-chan os.Signal, stop func()) {
 	for range broken {
 		fds := []unix.PollFd{{Fd: 1}, {Fd: 2}} // standard output and standard error
@@ -78,8 +80,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return complain(ctx, err, stderr)
 }
 
-// complain prints an error and returns its exit code. An [exit.Error] without a cause means that everything has
-// been said.
+// complain prints an error and returns its exit code. An [exit.Error] without a cause means that the output already
+// says everything, and prints nothing.
 func complain(ctx context.Context, err error, stderr io.Writer) int {
 	var coded *exit.Error
 	if unread(err) {
@@ -91,15 +93,16 @@ func complain(ctx context.Context, err error, stderr io.Writer) int {
 	return exitCode(ctx, err)
 }
 
-// unread reports an error that only says that the reader of our output has gone. An EPIPE of any other file is a
-// real error.
+// unread reports whether an error only says that the reader of our output has gone, as after kbisect sessions | head.
+// That is the reader's choice, and nobody is left to read a message. An EPIPE of any other file is a real error.
 func unread(err error) bool {
 	var on *fs.PathError
 	return errors.As(err, &on) && on.Err == syscall.EPIPE && (on.Path == os.Stdout.Name() || on.Path == os.Stderr.Name())
 }
 
-// exitCode is the exit code of an error: the one that it carries, or that of its type. An error that nobody foresaw
-// is an internal one. Interrupts come last, because an interrupted command may still end with a result of its own.
+// exitCode is the exit code of an error: the one that it carries, or that of its type. An error of an unknown type
+// counts as an internal one, so that it is reported. Interrupts come late, because an interrupted command may still end
+// with a result or an error of its own.
 func exitCode(ctx context.Context, err error) int {
 	var (
 		coded   *exit.Error
@@ -124,7 +127,7 @@ func exitCode(ctx context.Context, err error) int {
 	return exit.Internal
 }
 
-// version is the version of the module as it was built, or "devel".
+// version is the version of the module as it was built, or "devel". It is stored with every session.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -132,8 +135,8 @@ func version() string {
 	return "devel"
 }
 
-// newApp is the command line: every command with its help. Each run needs a new one, since the library keeps what
-// it has read in it.
+// newApp is the command line: every command with its help, in the order in which the help lists them below their
+// headings. Each run needs a new one, since the library stores what it has parsed in it.
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:  "kbisect",

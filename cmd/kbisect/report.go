@@ -22,7 +22,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// reportCommand writes the report of a stored session anew, in any format.
+// reportCommand writes the report of a stored session again, in any format.
 func reportCommand() *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write the report of a past session", ArgsUsage: "[SESSION]",
@@ -38,7 +38,8 @@ func reportCommand() *cli.Command {
 	}
 }
 
-// reportAction writes the report of a stored session. JSON is what was stored, to the byte, if there is a result.
+// reportAction writes the report of a stored session. If there is a result, JSON is what was stored, to the byte, so
+// that scripts see what the command itself printed; for a session without one it is made from the launches.
 func reportAction(c *cli.Context) error {
 	files, err := reportRequest(c)
 	if err != nil {
@@ -68,10 +69,11 @@ func reportAction(c *cli.Context) error {
 	return nil
 }
 
-// reportRequest refuses what cannot be meant, such as two things on standard output. Without options it is Markdown
-// there.
+// reportRequest reads which files are wanted, and refuses combinations that would mix two documents on standard output.
+// Without options it is Markdown on standard output.
 func reportRequest(c *cli.Context) (formats, error) {
 	f := formats{c.String("markdown"), c.String("html")}
+	// Two documents on one stream could not be told apart by whatever reads it.
 	onStdout := 0
 	for _, yes := range []bool{c.Bool("json"), c.Bool("git-log"), f.html == "-", f.markdown == "-"} {
 		if yes {
@@ -90,7 +92,8 @@ func reportRequest(c *cli.Context) (formats, error) {
 	return f, f.check("html")
 }
 
-// formatFlags are the options of every command that has a result to show.
+// formatFlags are the options of every command that has a result to show. Each call returns new ones, since the library
+// stores what it has parsed in them.
 func formatFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "json", Usage: "the result as JSON on standard output", DisableDefaultText: true},
@@ -99,20 +102,21 @@ func formatFlags() []cli.Flag {
 	}
 }
 
-// formats are the files that a result is written to besides standard output; "" is none, and - is standard output.
+// formats are the paths of the files that a result is written to besides what is printed; "" is none, and - stands for
+// standard output. The zero value writes nothing.
 type formats struct{ markdown, html string }
 
-// readFormats are the files that --markdown and --report name.
+// readFormats are the files that --markdown and --report name; none for a command without these options.
 func readFormats(c *cli.Context) formats { return formats{c.String("markdown"), c.String("report")} }
 
-// check finds out before a long job whether the files can be written after it. html is how the command calls the option
-// of the page.
+// check finds out before hours of launches whether the files can be written at their end. html is the name that the
+// command gives the option for the HTML page, for the message: report calls it --html, all others --report.
 func (f formats) check(html string) error {
 	return cmp.Or(session.CheckFile("markdown", f.markdown), session.CheckFile(html, f.html))
 }
 
-// write writes the files. Each is rendered as a whole first, so that an error in rendering leaves no half file. say
-// is told what was written.
+// write writes the files; without any it does nothing. Each is rendered as a whole first, so that an error in rendering
+// leaves no half-written file. say is called with a line for each file written.
 func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say func(string)) error {
 	p := page.New(d, l)
 	for _, x := range []struct {
@@ -144,7 +148,8 @@ func (f formats) write(d report.Document, l report.Ledger, stdout io.Writer, say
 	return nil
 }
 
-// sayOn returns a function that prints on standard error unless the user wants quiet.
+// sayOn returns a function that prints a line on standard error, or nothing with --quiet. Standard output is for
+// results alone.
 func sayOn(c *cli.Context) func(string) {
 	return func(text string) {
 		if !globals(c).quiet {
@@ -153,7 +158,8 @@ func sayOn(c *cli.Context) func(string) {
 	}
 }
 
-// terminalOf is what standard output can show. A gate's colours also show in the log of a CI.
+// terminalOf is what standard output can show: colours, width in columns, and whether --verbose asks for everything. A
+// gate's output is mostly read in the log of a CI job, which can show colours without being a terminal.
 func terminalOf(c *cli.Context) render.Terminal {
 	g := globals(c)
 	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), All: g.verbose}
@@ -163,7 +169,7 @@ func terminalOf(c *cli.Context) render.Terminal {
 	return t
 }
 
-// colour is when to use colours: auto, always or never.
+// colour is when to use colours: auto, always or never. The zero value, "", means auto.
 type colour string
 
 // Set implements flag.Value.
@@ -179,8 +185,8 @@ func (v *colour) Set(s string) error {
 // String implements flag.Value.
 func (v *colour) String() string { return string(*v) }
 
-// on reports whether an output should have colours: it is a terminal, or log is set and a CI shows the colours of
-// its logs. NO_COLOR (no-color.org) counts against them.
+// on reports whether an output should have colours: it is a terminal, or log is set and the CI system shows colours in
+// its logs. NO_COLOR (no-color.org) turns them off unless the user wrote --color always.
 func (v colour) on(w io.Writer, env func(string) string, log bool) bool {
 	switch {
 	case v == "always":

@@ -18,7 +18,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
 )
 
-// runCommand is the main job; package search does it.
+// runCommand finds culprits, which is what the program is for; package search does it. Its options are grouped in the
+// help, because there are too many for one list.
 func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
@@ -76,8 +77,8 @@ func runCommand() *cli.Command {
 	}
 }
 
-// launching is the action of a command that launches candidates; do gets its revisions and everything else it was
-// given. Report paths that could not be written are refused before the first launch.
+// launching is the action of a command that launches candidates. do gets the revisions as words, and everything else
+// that was given as a session.Env. Report paths that could not be written are refused before the first launch.
 func launching(do func(ctx context.Context, e session.Env, words []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if err := readFormats(c).check("report"); err != nil {
@@ -91,15 +92,16 @@ func launching(do func(ctx context.Context, e session.Env, words []string) error
 	}
 }
 
-// envOf is what a command that launches candidates brings along: the request, and how progress and results are
-// shown. command is what follows its --. Packages below use only this and never the command line or the terminal.
+// envOf is what a command that launches candidates hands to the packages below: the request, and how progress and
+// results are shown. command is what follows its --. Those packages never see the command line or the terminal itself.
 func envOf(c *cli.Context, command []string) session.Env {
 	display := newDisplay(c)
-	// A question needs the terminal for itself, and so takes the progress bar away meanwhile.
+	// A question needs the terminal for itself, so the progress line is taken away until it is answered.
 	asking := func(ctx context.Context, question string) (answer string, asked bool, err error) {
 		progress.Without(display, func() { answer, asked, err = ask(ctx, c, question) })
 		return answer, asked, err
 	}
+	// The options are read again in each function, which runs when there is a result: nothing needs to carry them.
 	return session.Env{Request: requestOf(c, command), Display: display, Ask: asking, Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
@@ -111,7 +113,8 @@ func envOf(c *cli.Context, command []string) session.Env {
 	}}
 }
 
-// printResult writes a result to standard output, as JSON or as text.
+// printResult writes a result to w, as JSON or as text. JSON has all that is known; text is laid out for the terminal t
+// and shows the details only with --verbose. l holds the launches that d refers to.
 func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t render.Terminal) error {
 	if asJSON {
 		return report.WriteJSON(w, d)
@@ -119,7 +122,8 @@ func printResult(w io.Writer, asJSON bool, d report.Document, l report.Ledger, t
 	return render.Text(w, page.New(d, l), t)
 }
 
-// workerCommand is the other side of an executor: jobs call it, and people do not.
+// workerCommand is the other side of an executor: a job on another machine calls it, and users do not. Everything about
+// the trial is in the file SPEC, so it reads neither kbisect.toml nor the store.
 func workerCommand() *cli.Command {
 	return &cli.Command{
 		Name: "worker", Usage: "make the trial that SPEC describes, as the job of a scheduler", ArgsUsage: "SPEC", Hidden: true,

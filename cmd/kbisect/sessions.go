@@ -27,8 +27,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// openStore opens the store of the repository for reading. The caller closes it; a repository without a store is a
-// usage error.
+// openStore opens the store of the repository at -C for reading. The caller closes it; the repository is only needed to
+// find it. A repository without a store is a usage error.
 func openStore(c *cli.Context) (*store.Store, error) {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -38,7 +38,8 @@ func openStore(c *cli.Context) (*store.Store, error) {
 	return session.ReadStore(repo)
 }
 
-// sessionsCommand lists stored sessions of all kinds.
+// sessionsCommand lists stored sessions of all kinds. The table is built in memory first, since its lines are cut at
+// the width of the terminal only after the columns are aligned.
 func sessionsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "sessions", Usage: "list past and interrupted searches, comparisons and measurements",
@@ -59,7 +60,7 @@ func sessionsCommand() *cli.Command {
 			var b strings.Builder
 			t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "SESSION\tKIND\tRESULT\tGOOD\tBAD\tTIME\tFINDING")
-			running := st.Running()
+			running := st.Running() // one look at the lock, so that all lines agree
 			for _, s := range all {
 				s.Status = statusWord(s, running)
 				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, words.Short(s.Good), words.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
@@ -72,7 +73,8 @@ func sessionsCommand() *cli.Command {
 	}
 }
 
-// writeTable writes a text and cuts those of its lines that begin with indent at the width of the terminal.
+// writeTable writes a text, and cuts those of its lines that begin with indent at the width of the terminal: a table
+// whose lines wrap cannot be read. Where standard output is no terminal, nothing is cut.
 func writeTable(c *cli.Context, text, indent string) error {
 	width := terminalOf(c).Width
 	var b strings.Builder
@@ -86,7 +88,8 @@ func writeTable(c *cli.Context, text, indent string) error {
 	return err
 }
 
-// kindWord is the command that made a session. A search is stored under its axis.
+// kindWord is the command that made a session. A search is stored under its axis (history, flags or hunks), which users
+// know only as an option of run.
 func kindWord(s store.Session) string {
 	if session.IsSearch(s) {
 		return "run"
@@ -94,7 +97,8 @@ func kindWord(s store.Session) string {
 	return s.Axis
 }
 
-// sides are the names that the command of a session gives its two commits; nil if it launches only one.
+// sides are the names that the command of a session gives its two commits; nil if it launches only one. Sessions are
+// shown in these words, because the store calls both kinds of ends good and bad.
 func sides(s store.Session) []string {
 	switch {
 	case session.IsSearch(s), s.Axis == session.Trying && s.Good != s.Bad:
@@ -107,7 +111,7 @@ func sides(s store.Session) []string {
 	return nil
 }
 
-// endsWords names the commits of a session as its command did.
+// endsWords names the commits of a session as its command did: "good 1a2b…, bad 3c4d…", or one commit alone.
 func endsWords(s store.Session) string {
 	if x := sides(s); x != nil {
 		return fmt.Sprintf("%s %s, %s %s", x[0], words.Short(s.Good), x[1], words.Short(s.Bad))
@@ -115,7 +119,7 @@ func endsWords(s store.Session) string {
 	return words.Short(s.Good)
 }
 
-// purposeWord says what a launch was for.
+// purposeWord says what a launch was for, in the words of the command that made it.
 func purposeWord(s store.Session, purpose string) string {
 	x := sides(s)
 	switch {
@@ -131,8 +135,8 @@ func purposeWord(s store.Session, purpose string) string {
 	return purpose
 }
 
-// valuesWord is what a launch measured: the medians of the first two numbers and how many more there are; ""
-// without any.
+// valuesWord is what a launch measured: the medians of the first two numbers, with their units, and how many more there
+// are; "" without any. It formats them as baselines do, so that the same value looks the same in both lists.
 func valuesWord(o bisect.Outcome) string {
 	const most = 2
 	var out []string
@@ -146,7 +150,8 @@ func valuesWord(o bisect.Outcome) string {
 	return words.Listed(out, most)
 }
 
-// statusWord is the status of a session. One that is marked as running but is not the running one has been killed.
+// statusWord is the status of a session for display. One that is marked as running has been killed unless it is the
+// one that holds the lock, whose id is running.
 func statusWord(s store.Session, running string) string {
 	if s.Status == store.Running && s.ID != running {
 		return "killed"
@@ -154,7 +159,8 @@ func statusWord(s store.Session, running string) string {
 	return s.Status
 }
 
-// showCommand lists what a session launched and concluded.
+// showCommand lists what a session launched and concluded: launches and verdicts first, then the answer of a search.
+// Other sessions have a headline instead of an answer; kbisect report shows their documents.
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name: "show", Usage: "show the launches, the verdicts and the answer of a session", ArgsUsage: "[SESSION]",
@@ -165,16 +171,12 @@ func showCommand() *cli.Command {
 			if c.NArg() > 1 {
 				return exit.Usagef("show takes one session, not %q\nhint: options stand before it: kbisect show --json last", c.Args().Slice())
 			}
-			id := c.Args().First()
-			if id == "" {
-				id = "last"
-			}
 			st, err := openStore(c)
 			if err != nil {
 				return err
 			}
 			defer st.Close()
-			s, err := st.Session(id)
+			s, err := st.Session(cmp.Or(c.Args().First(), "last"))
 			if err != nil {
 				return exit.Usage(err)
 			}
@@ -195,7 +197,8 @@ func showCommand() *cli.Command {
 	}
 }
 
-// showAnswer prints the answer of a search.
+// showAnswer prints the answer of a search, rebuilt from the store as kbisect report does. The suggested commands are
+// those of the answer, for this repository and not for the folder in which the search ran.
 func showAnswer(c *cli.Context, id string) error {
 	repo, err := source.Open(globals(c).dir)
 	if err != nil {
@@ -212,17 +215,19 @@ func showAnswer(c *cli.Context, id string) error {
 	return render.Text(c.App.Writer, answer, terminalOf(c))
 }
 
-// mostShown is how many launches, and how many commits, are listed one by one without --verbose.
+// mostShown is how many launches, and how many commits, are listed one by one without --verbose: about a screenful.
 const mostShown = 24
 
-// show prints one session: what it was, what it launched, what it concluded. Launches are listed in the order in
-// which they were made, or counted by commit if there are many and all is not set.
+// show prints one session: what it was, what it launched, what it concluded. Launches are listed in the order in which
+// they were made, or counted by candidate if there are many and all is not set. A session that is still running can be
+// shown as well, as far as it has got.
 func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %s\n",
 		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), words.Printable(words.Shell(s.Args)))
 	if s.Summary != "" && !session.IsSearch(s) { // the answer of a search follows
 		fmt.Fprintf(w, "finding   %s\n", words.Printable(s.Summary))
 	}
+	// Launches are what was run, steps are the verdicts on commits that followed from them.
 	launches, err := session.KeptLaunches(st, s.ID)
 	if err != nil {
 		return exit.With(exit.Machine, err)
@@ -260,10 +265,10 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	return t.Flush()
 }
 
-// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. If
-// there are verdicts, candidates without one, such as parts of a culprit, are only counted.
+// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. A session
+// with verdicts is a search, whose candidates without one (parts of a culprit, settings of its flags) are only counted.
 func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) error {
-	verdicts := map[string]string{}
+	verdicts := map[string]string{} // by commit; a later verdict replaces an earlier one
 	for _, x := range steps {
 		verdicts[x.Commit] = x.Call
 	}
@@ -277,6 +282,7 @@ func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) erro
 	others, more := map[bisect.Candidate]bool{}, 0
 	for _, l := range launches {
 		c := l.Candidate
+		// Compositions of hunks are commits without a verdict; settings of flags have Assign set.
 		if len(verdicts) > 0 && (c.Assign != "" || verdicts[c.Commit] == "") {
 			others[c], more = true, more+1
 			continue
@@ -298,6 +304,7 @@ func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) erro
 			fmt.Fprintf(t, "  and %s more\n", words.Count(len(lines)-mostShown, "candidate"))
 			break
 		}
+		// How all launches ended or, if they differ, how many ended in which way.
 		how := x.ended[:1]
 		if len(x.ended) > 1 {
 			how = nil

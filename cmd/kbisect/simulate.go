@@ -25,7 +25,8 @@ import (
 	"github.com/kbisect/kbisect/fixtures/simulate"
 )
 
-// simulateCommand plays the real search against a simulated device; package fixtures/simulate scores it.
+// simulateCommand plays the real search against a simulated device, whose culprit is known; package fixtures/simulate
+// scores the answers. The --trials here are whole searches, not launches.
 func simulateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "simulate", Usage: "estimate what a search could find, how reliably and at what cost, on a simulated device",
@@ -39,7 +40,8 @@ func simulateCommand() *cli.Command {
 	}
 }
 
-// simulateAction plays every rule of a specification on the same simulated devices, so that their scores compare.
+// simulateAction plays every rule of a specification on the same simulated devices, so that their scores can be
+// compared. The key axis of the file decides which of the two kinds of specification it is.
 func simulateAction(c *cli.Context) error {
 	words, trials := c.Args().Slice(), c.Int("trials")
 	switch {
@@ -79,7 +81,8 @@ func simulateAction(c *cli.Context) error {
 }
 
 // play scores each rule of a specification and prints the scores as JSON or as a table. invalid is the error of
-// reading the specification, or nil.
+// reading the specification, or nil; it is passed in so that both kinds of specification report it in the same words.
+// seconds is the simulated device time of a score.
 func play[T any](c *cli.Context, invalid error, rules []string, score func(rule string) (T, error), seconds func(T) float64, table func(io.Writer, []T) error) error {
 	file := c.Args().First()
 	if invalid != nil {
@@ -102,7 +105,8 @@ func play[T any](c *cli.Context, invalid error, rules []string, score func(rule 
 	return table(c.App.Writer, scores)
 }
 
-// simulatedRule is the search of this program, called through its public interface, or a rival from the literature.
+// simulatedRule is the search of this program, called through find.Culprits as kbisect run calls it, or a rival method
+// from the literature.
 func simulatedRule(name string) (simulate.Rule, error) {
 	if name != "kbisect" {
 		return simulate.Rival(name)
@@ -115,6 +119,7 @@ func simulatedRule(name string) (simulate.Rule, error) {
 				Effect: d.Effect, Error: config.DefaultError,
 			},
 		}
+		// A simulated device with several slots wants to hear what comes next, as the slots of a session do.
 		if x, ok := s.(interface{ Batch([]bisect.Request) }); ok {
 			b.AtOnce, b.Batch = d.Devices, x.Batch
 			if d.Devices > 1 && !d.Jobs {
@@ -128,7 +133,8 @@ func simulatedRule(name string) (simulate.Rule, error) {
 	}), nil
 }
 
-// writeScores prints a table for people.
+// writeScores prints the scores of searches of a history: shares of all trials, means of launches and builds for each
+// trial, and the simulated device seconds. Wall time is added if several devices were simulated.
 func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	fmt.Fprintf(w, "%d commits, %d trials a rule from seed %d\n\n", s.Commits, s.Trials, s.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -149,7 +155,7 @@ func writeScores(w io.Writer, s simulate.Spec, scores []simulate.Score) error {
 	return err
 }
 
-// writeSetScores prints a table for people.
+// writeSetScores prints the scores of searches of flags, likewise.
 func writeSetScores(w io.Writer, s simulate.SetSpec, scores []simulate.SetScore) error {
 	fmt.Fprintf(w, "%d flags, %d trials a rule from seed %d\n\n", s.Flags, s.Trials, s.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -7,7 +7,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/preview"
 )
 
-// tryCommand looks at both ends before a search; package preview does the work.
+// tryCommand looks at both ends before a search; package preview does the work. It takes the ends as options, as run
+// does: the same command line with run instead of try begins the search. Words before -- are refused, because they
+// would most likely be revisions.
 func tryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "try", Usage: "run both ends of a search once: what is read, how noisy, what a search would cost", ArgsUsage: "[-- COMMAND ARGS]",
