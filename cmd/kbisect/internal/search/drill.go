@@ -109,7 +109,7 @@ func (s *Search) searchHunks(ctx context.Context, c bisect.Culprit, diff *hunks.
 	if c.Class != bisect.Slow {
 		sampler = newEvidence(s.session, c.Parents[0], c.Commit)
 	}
-	f, err := search.hunks(ctx, diff, c.Parents[0], sets.One, sampler)
+	f, err := search.hunks(ctx, diff, sets.One, sampler)
 	if err == nil {
 		err = f.Err
 	}

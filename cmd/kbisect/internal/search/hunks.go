@@ -161,11 +161,11 @@ func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding
 	if len(diff.Hunks) == 0 {
 		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", words.Short(from), words.Short(to))
 	}
-	return x.hunks(ctx, diff, from, goal, x.session.Memory)
+	return x.hunks(ctx, diff, goal, x.session.Memory)
 }
 
-// hunks finds which hunks of a difference from a commit are to blame. Trials are made by sampler.
-func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, from string, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
+// hunks finds which hunks of a difference are to blame. Trials are made by sampler.
+func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, goal sets.Goal, sampler bisect.Sampler) (bisect.Finding, error) {
 	h, atoms := newHunkAxis(diff, map[string]bisect.Candidate{})
 	space, err := sets.NewSpace(atoms)
 	if err != nil {

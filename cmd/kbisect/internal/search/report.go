@@ -43,7 +43,7 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 		Explain: s.table, Axis: t.Policy.Axis, Hunks: s.hunks, UnreadHunks: s.unread, Switch: s.switched,
 	}
 	for _, id := range culprits {
-		in.Commits[id] = t.CommitInfo(id, true)
+		in.Commits[id] = t.CommitInfo(id)
 	}
 	in.Good, in.Bad = in.Info(s.good), in.Info(t.Policy.Bad)
 	session.Picture(&in.Ledger, t.Repo, t.Policy.Axis, t.Range, culprits)

@@ -23,14 +23,14 @@ type Pair struct {
 	pairs int // of a comparison; 0: as many as it takes
 }
 
-// Compare launches two revisions in alternation until it is clear whether the second is worse. Its error carries
-// the exit code.
+// Compare launches two revisions in alternation until it is clear whether the second is worse, or the budget is used
+// up. It stores and shows the result; its error carries the exit code.
 func Compare(ctx context.Context, e Env, words []string) error {
 	return LaunchTwo(ctx, e, words, Comparing, readCompare, compareTwo)
 }
 
-// LaunchTwo resolves two revisions and hands a session of this kind to do. read takes what else the command needs
-// from the request, before anything is launched.
+// LaunchTwo resolves two revisions and hands a session of this kind to do. read takes what else the command needs from
+// the request. It runs before the session is stored, so that its usage errors leave no session behind.
 func LaunchTwo(ctx context.Context, e Env, words []string, kind string, read func(*policy.Policy, *policy.Request, *Pair) error, do func(context.Context, *Session, *policy.Request, Pair) error) error {
 	var x Pair
 	return Launch(ctx, e, kind, func(repo *source.Repo) (p *policy.Policy, err error) {
@@ -100,14 +100,15 @@ func compareTwo(ctx context.Context, t *Session, _ *policy.Request, x Pair) erro
 	return t.Conclude(Conclusion{Result: result, Summary: doc.Verdict, Code: ExitCode(result), Cause: err, Document: &doc})
 }
 
-// onlyAFails reports a comparison in which A fails and B passes, so that there is nothing to measure. For two
-// candidates that is an improvement; a gate, for which A is the base, has nothing to compare with.
+// onlyAFails reports a comparison in which A fails and B always passes, so that there is nothing to measure. Package
+// compare leaves that open (Open), because what it means depends on the command: for two candidates it is an
+// improvement, but a gate, for which A is the base, has nothing to compare with.
 func onlyAFails(c compare.Result) bool {
 	a, b := c.Sides[0], c.Sides[1]
 	return c.ByClass && c.Answer == compare.Open && a.Failure != nil && a.Failure.Class != bisect.Skip && b.Failed == 0 && b.Launches > 0
 }
 
-// PairLine is one line of progress after n pairs: a metric that is still undecided, or else the first, with the
+// PairLine is one line of progress after n pairs: the last metric that is still undecided, or else the first, with the
 // interval on which the answer will rest. errorRate is the chance that the interval misses the true ratio.
 func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	line := fmt.Sprintf("pair %-3d", n)
@@ -129,7 +130,8 @@ func PairLine(n int, all []compare.Sofar, errorRate float64) string {
 	return line
 }
 
-// Comparison makes the document of a comparison.
+// Comparison makes the document of a comparison. result is how it ended, which need not be got.Answer: an interrupt
+// and a machine problem are results, too. err is what ended it early, if anything did.
 func Comparison(t *Session, x Pair, got compare.Result, result string, err error) report.Comparison {
 	doc := report.Comparison{
 		Schema: report.ComparisonSchema, Session: t.Record.ID, Result: result, SameCommit: x.Sides[0] == x.Sides[1],

@@ -26,9 +26,10 @@ type Devices struct {
 	waited time.Duration // for devices that were in use; not charged to the budget
 }
 
-// openDevices chooses, locks and opens the devices of a session: all that its trials use or, if its trials are
-// spread over several, the ones that are free now. A machine without devices is fine unless the configuration names
-// some.
+// openDevices chooses, locks and opens the devices of a session: all that its trials use or, if its trials are spread
+// over several, the ones that are free now. It waits for devices that are in use, with a message. A machine without
+// devices is fine unless the configuration names some. Devices that were named wrongly are a usage error, devices that
+// cannot be opened are an InfraError.
 func openDevices(ctx context.Context, p *policy.Policy, ui *progress.Display) (d *Devices, warnings []string, err error) {
 	d = &Devices{}
 	if policy.Deviceless(p) && p.Spread == "" {
@@ -103,7 +104,8 @@ func (d *Devices) Names() (out []string) {
 	return out
 }
 
-// sandbox is that of builds and launches, tried once before it is used; nil if none was asked for.
+// sandbox is the sandbox of builds and launches; nil if none was asked for. It is tried once here: on a machine that
+// does not allow it, every launch would fail and look like the candidate's fault.
 func sandbox(ctx context.Context, s *Session) (*proc.Sandbox, error) {
 	if !s.Policy.Sandbox {
 		return nil, nil

@@ -42,7 +42,8 @@ func KeptLaunches(st *store.Store, session string) ([]report.Launch, error) {
 	return out, nil
 }
 
-// readLaunch is a launch of the store. Its error names the launch, which another version may have written.
+// readLaunch decodes a launch of the store. It fails if another version of kbisect wrote the launch in another form;
+// the error names the launch.
 func readLaunch(l store.Launch) (report.Launch, error) {
 	out := report.Launch{Candidate: bisect.ParseCandidate(l.Candidate), Purpose: bisect.Purpose(l.Purpose), Nth: l.Ordinal}
 	if err := json.Unmarshal(l.Outcome, &out.Outcome); err != nil {
@@ -51,7 +52,8 @@ func readLaunch(l store.Launch) (report.Launch, error) {
 	return out, nil
 }
 
-// goodTimes are the longest times of the good end by phase, which relative limits multiply.
+// goodTimes are the longest times of the good end by phase, which limits such as "4x" multiply. The longest and not
+// the median, since a limit has to let every good launch pass.
 func goodTimes(launches []report.Launch, good string) map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for _, l := range launches {
@@ -81,7 +83,7 @@ const (
 	Trying    = "try"
 )
 
-// IsSearch reports a search, as opposed to a comparison or a measurement.
+// IsSearch reports whether a session is a search: only these have verdicts on commits and can be resumed.
 func IsSearch(s store.Session) bool {
 	return slices.Contains([]string{policy.AxisHistory, policy.AxisFlags, policy.AxisHunks}, s.Axis)
 }
@@ -103,7 +105,8 @@ func NewSession(p *policy.Policy, kind, version string) (*store.Session, error) 
 	}, nil
 }
 
-// warnOfHead warns of uncommitted changes where a side of the policy is HEAD; sides are the names of the ends.
+// warnOfHead warns of uncommitted changes if an end of the policy is HEAD. sides are the names of the good and the bad
+// end, or of the only candidate.
 func warnOfHead(ctx context.Context, repo *source.Repo, p *policy.Policy, sides ...string) {
 	head, err := source.Head(repo)
 	for i, commit := range []string{p.Good, p.Bad}[:len(sides)] {
@@ -165,7 +168,8 @@ func StoreOf(repo *source.Repo) (*store.Store, error) {
 	return st, nil
 }
 
-// How much of the store is read for the scatter of launches: older sessions say little about the machine as it is.
+// How much of the store is read for the scatter of launches, newest first: older sessions say little about the machine
+// as it is now.
 const (
 	recentSessions = 100
 	recentLaunches = 200
@@ -184,6 +188,7 @@ func recall(s *Session) error {
 			return &bisect.InfraError{What: "reading the store", Err: err}
 		}
 	}
+	// In the stored policy, only these two fields change.
 	var kept policy.Policy
 	err := json.Unmarshal(s.Record.Config, &kept)
 	if err != nil {
@@ -257,8 +262,9 @@ func scattered(s *Session) error {
 	return nil
 }
 
-// levelsOf are the levels (logarithms) of the launches that ended well and may be compared: by channel, and for
-// each candidate in the order in which they were made.
+// levelsOf are the levels (natural logarithms of a metric) of the launches that ended well and may be compared: by
+// channel, and for each candidate in the order in which they were made. The candidates are kept apart because only
+// launches of the same one show scatter.
 func levelsOf(metrics []metric.Metric, launches []report.Launch) map[string][][]float64 {
 	out := map[string][][]float64{}
 	place := map[[2]string]int{}

@@ -54,12 +54,13 @@ func Lacking(s *Session) string {
 	return ""
 }
 
-// keepHint names the option that gives a file of the work tree to every candidate.
+// keepHint names the option that copies a file of the work tree into every candidate.
 func keepHint(name string) string {
 	return fmt.Sprintf("%s is in the work tree and not committed: --keep %s gives it to every candidate", name, name)
 }
 
-// windowsScript says that the user's script has Windows line endings; "" if it has not.
+// windowsScript says that the user's script has Windows line endings; "" if it does not. Such a script fails in every
+// candidate, with messages that name no cause.
 func windowsScript(s *Session) string {
 	_, name := kernels.Script(s.Policy.Plan.Run)
 	if name == "" {
@@ -73,8 +74,8 @@ func windowsScript(s *Session) string {
 	return name + " has Windows line endings (CRLF), which a shell takes for parts of names: dos2unix " + name + ", and commit that"
 }
 
-// ownPath is the topmost part of a path that the work tree has and HEAD has not, since a folder is missing as a
-// whole; "" if there is none.
+// ownPath is the topmost part of a path that the work tree has and HEAD does not; "" if there is none. For data/x.bin
+// that is data if nothing below data is committed, since candidates then lack the whole folder.
 func ownPath(s *Session, head, word string) string {
 	word = path.Clean(filepath.ToSlash(word))
 	if !filepath.IsLocal(filepath.FromSlash(word)) || word == "." {
@@ -94,8 +95,9 @@ func ownPath(s *Session, head, word string) string {
 	return ""
 }
 
-// NotFound is a usage error if every launch lacked something that no candidate can bring along: the command, a
-// program that it starts, a library, a Python module. where says for which candidates.
+// NotFound is a usage error if every launch failed because something is missing that no candidate brings along: the
+// command, a program that it starts, a library, a Python module. Otherwise it is nil. where says for which candidates,
+// such as "at either end". Exit codes are those of a shell: 126 not executable, 127 not found.
 func NotFound(s *Session, where string) error {
 	// One launch that got further shows that it exists; what the others lacked is then their commits' fault.
 	var lacks protocol.Missing
@@ -125,7 +127,8 @@ func NotFound(s *Session, where string) error {
 	}
 }
 
-// moduleHint says where a module of Python may come from.
+// moduleHint says where a missing Python module may come from: a file that is not committed, a folder of the repository
+// that Python does not search, a build, or an environment that is not active.
 func moduleHint(s *Session, name string) string {
 	first, _, dotted := strings.Cut(name, ".")
 	head, err := source.Head(s.Repo)
@@ -144,7 +147,7 @@ func moduleHint(s *Session, name string) string {
 	return "install " + first + " for the Python that the command starts, or activate the environment that has it; programs under test inherit it"
 }
 
-// programHint says how a program comes to be found.
+// programHint says what makes a missing program be found.
 func programHint(s *Session, name string) string {
 	if held(s, name) {
 		return "PATH is searched for it; the file of the repository is ./" + name

@@ -76,9 +76,9 @@ func learn(s *Session, r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// use takes in a launch when it is first asked for, whether it is made now, was made ahead, or by an earlier
-// attempt. Everything that a session decides by launches and times follows from those asked for so far, so that a
-// resumed one decides alike.
+// use takes in a launch when it is first asked for, whether it is made now, was made ahead, or was made by an earlier
+// attempt. Everything that a session decides by launches and times follows from those asked for so far, and not from
+// those that exist: a resumed session then makes the same decisions in the same order.
 func use(s *Session, r bisect.Request, o bisect.Outcome) {
 	l := report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o}
 	if s.used == nil {
@@ -114,8 +114,8 @@ func patienceOf(l report.Launch) patience {
 	return patience{l.ID(), l.Outcome.Hurried, l.Outcome.Beyond, l.Outcome.Beside}
 }
 
-// Elapsed is how long a session has taken over all attempts. A killed one could not store that; its last trial is a
-// lower bound.
+// Elapsed is how long a session has taken over all attempts. A killed attempt could not store that; the end of its last
+// trial is then a lower bound.
 func Elapsed(record *store.Session, kept []report.Launch) time.Duration {
 	took := record.Elapsed
 	for _, l := range kept {
@@ -200,9 +200,10 @@ func NewLedger(repo *source.Repo, p *policy.Policy, good string, args []string, 
 // Switching is the purpose of launches that try the flags of a culprit.
 const Switching bisect.Purpose = "switch"
 
-// Picture adds what the report of a search over a range needs besides: the order of its commits; which launches
-// looked inside a culprit, since they try its flags or are of no commit of the range; and the diffs of the
-// culprits. A diff that cannot be read is left out, and the report says so.
+// Picture adds to a ledger what only the report of a search over a range needs: the order of its commits; which
+// launches looked inside a culprit, that is, try its flags or are of a commit outside the range; and the diffs of the
+// culprits. A diff that cannot be read is left out, and the report says so. Without a range (rng is nil), only the
+// diffs are added.
 func Picture(l *report.Ledger, repo *source.Repo, axis string, rng *source.Range, culprits []string) {
 	if rng != nil {
 		l.Order = []string{rng.Good.ID}
@@ -250,16 +251,16 @@ func Spent(s *Session, before time.Duration) (all []report.Spent) {
 	return all
 }
 
-// NameCandidate names a commit for a report.
+// NameCandidate describes a commit for a report, under the revision that the user gave.
 func NameCandidate(s *Session, revision, commit string) report.Candidate {
-	return s.CommitInfo(commit, false).Candidate(revision)
+	return commitInfo(s.Repo, commit).Candidate(revision)
 }
 
-// CommitInfo describes a commit for a report, as far as the repository knows it. files adds the files that it
-// changed, which takes a comparison of trees.
-func (s *Session) CommitInfo(id string, files bool) report.CommitInfo {
+// CommitInfo describes a commit for a report with the files that it changed, as far as the repository knows it. Files
+// that cannot be read are a warning. They take a comparison of trees, so that ledgers, with many commits, go without.
+func (s *Session) CommitInfo(id string) report.CommitInfo {
 	info := commitInfo(s.Repo, id)
-	if !files || info.When.IsZero() {
+	if info.When.IsZero() {
 		return info
 	}
 	changed, err := s.Repo.ChangedFiles(context.Background(), id)

@@ -23,7 +23,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/store"
 )
 
-// Measure launches one revision a number of times and describes its metrics.
+// Measure launches one revision a number of times and describes its metrics. It stores and shows the result; its error
+// carries the exit code.
 func Measure(ctx context.Context, e Env, words []string) error {
 	return LaunchOne(ctx, e, words, Measuring, 1, "one is needed", "kbisect compare A B compares two revisions; a command follows --", measureOne)
 }
@@ -48,7 +49,8 @@ func LaunchOne(ctx context.Context, e Env, words []string, kind string, least in
 	})
 }
 
-// ReadOne resolves a revision and makes the policy of a session that launches it.
+// ReadOne resolves a revision and makes the policy of a session that launches it, which has this commit as both ends.
+// Its errors are usage errors.
 func ReadOne(ctx context.Context, q *policy.Request, repo *source.Repo, rev string) (*policy.Policy, bisect.Candidate, error) {
 	p, err := policy.ForTrials(q, repo)
 	if err != nil {
@@ -109,8 +111,8 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	return t.Conclude(Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: ExitCode(doc.Result), Cause: err, Document: &doc})
 }
 
-// sends is a usage error if all launches passed and none reported the metric; it lists what they reported. A single
-// failure is reason enough for none: the metric may come after the place where that ended.
+// sends is a usage error if all launches passed and none reported the metric; it lists what they reported. If a single
+// launch failed there is no error: the program may report the metric after the point at which that launch ended.
 func sends(all []bisect.Outcome, m metric.Metric) error {
 	var known []string
 	for _, o := range all {
@@ -171,14 +173,14 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 		return fmt.Sprintf("It fails in %d of %d launches: %s.", s.Failed, s.Launches, s.Failure.Describe())
 	case s.Launches < asked:
 		return fmt.Sprintf("%s ended well, of %d; the budget was used up.", words.Count(s.Launches, "launch"), asked)
-	}
-	if s.Launches == 1 {
+	case s.Launches == 1:
 		return "The launch ended well."
 	}
 	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
 }
 
-// SummaryOf describes the values of a metric over launches, in the metric's unit; one is a case, or "" for all.
+// SummaryOf describes the values of a metric over launches, in the metric's unit, leaving out launches without a value.
+// one is a case, or "" for all cases together.
 func SummaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary {
 	var v []float64
 	for _, o := range all {
@@ -189,8 +191,8 @@ func SummaryOf(all []bisect.Outcome, m metric.Metric, one string) report.Summary
 	return compare.Describe(v)
 }
 
-// PhaseTimes describes the seconds of every phase, in the order in which launches enter them; with empty caches
-// apart.
+// PhaseTimes describes the seconds of every phase, in the order in which launches enter them. Times with empty caches
+// are described separately: a first compilation would look like noise among the others.
 func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 	var order []string
 	times, cold := map[string][]float64{}, map[string][]float64{}

@@ -11,7 +11,9 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
-// Unmeasured is a usage error if launches passed and none reported a metric that is compared.
+// Unmeasured is a usage error if launches passed and none reported a metric that is compared. It names the most likely
+// cause: a case that does not exist, a pattern that matches nothing, or a program that reports no numbers at all. It is
+// nil if a metric of the whole process is compared, which every launch has.
 func Unmeasured(s *Session) error {
 	passed, seen := NumbersSeen(s)
 	ms := s.Policy.Judge.Metrics
@@ -70,7 +72,8 @@ func NumbersSeen(s *Session) (passed int, seen map[string]int) {
 	return passed, seen
 }
 
-// lastPrinted shows what a pattern could have matched: the last line of the first launch that printed one.
+// lastPrinted is the hint for a pattern that matched nothing: the last line of the first launch that printed anything.
+// Benchmarks mostly print their result last.
 func lastPrinted(s *Session) string {
 	for _, l := range s.Launches {
 		lines := strings.Split(strings.TrimSpace(l.Outcome.Tail), "\n")

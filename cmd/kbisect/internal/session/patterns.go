@@ -12,7 +12,8 @@ import (
 	"github.com/kbisect/kbisect/kernels/metrics"
 )
 
-// deadMetrics warns about configured patterns and cases that matched nothing although launches passed.
+// deadMetrics warns about configured patterns and cases that matched nothing although launches passed. The texts are
+// those of the errors that the same mistakes give where nothing else was measured.
 func deadMetrics(s *Session) (out []string) {
 	passed, seen := NumbersSeen(s)
 	if passed == 0 {
@@ -63,8 +64,8 @@ func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	return "", ""
 }
 
-// NoSuchCase is a usage error if launches reported a metric but not the case that is asked for. seen counts
-// launches by metric, as [NumbersSeen] does.
+// NoSuchCase is a usage error if launches reported a metric but not the case that is asked for; nil otherwise. It lists
+// up to ten of the cases that they did report. seen counts launches by metric, as [NumbersSeen] does.
 func NoSuchCase(s *Session, seen map[string]int) error {
 	const most = 10
 	for _, m := range s.Policy.Judge.Metrics {

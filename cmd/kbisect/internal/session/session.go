@@ -202,7 +202,7 @@ func (s *Session) Start(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return s.Fail(err)
 	}
-	// After the devices are open, since they name the machine.
+	// This needs the open devices, which name the machine.
 	if err := recall(s); err != nil {
 		return s.Fail(err)
 	}
@@ -273,8 +273,8 @@ func (s *Session) open(ctx context.Context) error {
 	return s.remember()
 }
 
-// waited is how long the session waited for devices or in the queue of a cluster, which is not charged to the
-// budget.
+// waited is how long the session waited for devices or in the queue of a cluster. The budget is for the search, so this
+// time is not charged to it.
 func waited(s *Session) (sum time.Duration) {
 	if s.Devices != nil {
 		sum = s.Devices.waited
@@ -285,7 +285,7 @@ func waited(s *Session) (sum time.Duration) {
 	return sum
 }
 
-// Spent reports that the budget of the session, or the time of what follows a search, is used up.
+// Spent reports whether the budget of the session, or the time allowed for what follows a search, is used up.
 func (s *Session) Spent() bool {
 	if s.Late != nil && s.Late() || s.Slots != nil && s.Slots.Spent() {
 		return true
@@ -455,14 +455,17 @@ func (s *Session) LaunchWarnings() []string {
 	return out
 }
 
-// Mistake reports an error that the user can correct: neither a finding nor a machine problem.
+// Mistake reports whether the user can correct an error of a trial: a command that cannot be started, a job that the
+// scheduler refuses, or a repository that lacks or does not support something. Such an error is neither a finding nor a
+// machine problem.
 func Mistake(err error) bool {
 	var command *trial.CommandError
 	var refused *executor.RefusedError
 	return errors.As(err, &command) || errors.As(err, &refused) || workspace.Refused(err)
 }
 
-// hintRevision adds a hint if a revision without --good was taken for the command.
+// hintRevision adds a hint to the error of a command that cannot be started: its script has Windows line endings, or a
+// revision was given without --good and so was taken for the command.
 func hintRevision(s *Session, err error) error {
 	var command *trial.CommandError
 	if errors.As(err, &command) {

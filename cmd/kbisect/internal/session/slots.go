@@ -84,7 +84,8 @@ func (s *Session) ClosePipes() (first error) {
 	return first
 }
 
-// newSlots runs the trials of a session; past is the time of its earlier attempts.
+// newSlots makes what runs the trials of a session: one slot for each pipeline, for each job of a cluster, or the
+// sampler of a test. past is the time of its earlier attempts.
 func newSlots(s *Session, past time.Duration) *slots.Slots {
 	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the
 	// order of the launches of all attempts follows from it.
@@ -223,7 +224,8 @@ func Disagree(s *Session) bool {
 	return false
 }
 
-// Separate forgets the launches that ran beside others, and makes every launch run alone from now on.
+// Separate forgets the launches that ran beside others, and makes every launch run alone from now on. The store keeps
+// them; only this session decides as if they had never been made.
 func Separate(s *Session) error {
 	beside := func(o bisect.Outcome) bool { return o.Beside }
 	s.OneByOne = true
@@ -236,8 +238,9 @@ func Separate(s *Session) error {
 	return err
 }
 
-// Examples are a launch of an end that passed and one that failed. ok is false if either is missing, and if the
-// failure is a build that takes too long.
+// Examples are the latest launch of an end that passed and the latest that failed, by which the outcome of a trial is
+// guessed before it ends. ok is false if either is missing, or if the failure is a build that takes too long: such a
+// trial has no launch to compare with.
 func Examples(launches []report.Launch) (pass, fail bisect.Outcome, ok bool) {
 	for _, l := range launches {
 		end := l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad || l.Purpose == bisect.FindGood
@@ -278,12 +281,7 @@ func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder stri
 	for _, x := range p.Patterns {
 		block.Patterns = append(block.Patterns, [3]string{x.Metric, x.Unit, x.Expr})
 	}
-	var ends []string
-	for _, id := range []string{p.Good, p.Bad, s.Candidate.Commit} {
-		if id != "" {
-			ends = append(ends, id)
-		}
-	}
+	ends := slices.DeleteFunc([]string{p.Good, p.Bad, s.Candidate.Commit}, func(id string) bool { return id == "" })
 	s.Cluster, err = remote.Open(ctx, remote.Config{
 		Settings: p.Executor, Session: s.Record.ID, Version: s.Record.Version, Block: block, Repo: s.Repo, Commits: ends, Folder: folder, Logs: c.Recipe.Logs,
 		Say: s.Display.Say, OnPhase: func(a pipeline.Activity) {
