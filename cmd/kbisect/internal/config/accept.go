@@ -20,8 +20,8 @@ type Acceptance struct {
 	Reason string  `toml:"reason"`
 }
 
-// ParseAccepted reads the file, named name in messages. Empty data is an empty list. Its error is a *Error with
-// every mistake.
+// ParseAccepted reads the file, named name in messages. Empty data is an empty list. Its error is an [*Error] with
+// every mistake. Which entries apply to a branch is decided by package gate, which knows what the merge base has.
 func ParseAccepted(name string, data []byte) ([]Acceptance, error) {
 	schema := map[string][]string{"": {"accepted"}, "accepted": {"metric", "case", "limit", "commit", "reason"}}
 	top, err := parse(name, data, schema, "\nhint: remove entries that the base branch has had for a long time")
@@ -35,7 +35,8 @@ func ParseAccepted(name string, data []byte) ([]Acceptance, error) {
 	return out, top.r.err()
 }
 
-// readAcceptance reads one [[accepted]].
+// readAcceptance reads one [[accepted]]. Commit and case may be missing: the commit is only for people, and without a
+// case the entry is about all cases together.
 func readAcceptance(t table) Acceptance {
 	a := Acceptance{Metric: t.str("metric"), Case: t.str("case"), Commit: t.str("commit"), Reason: t.str("reason")}
 	t.require("metric", "limit", "reason")

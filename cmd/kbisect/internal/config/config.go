@@ -28,7 +28,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// FileName is the file that kbisect looks for in the user's work tree.
+// FileName is the file that kbisect looks for at the top of the user's work tree.
 const FileName = "kbisect.toml"
 
 // Config is a kbisect.toml after checking. What the file leaves out has its zero value; [Config.WithDefaults] fills
@@ -50,7 +50,7 @@ type Config struct {
 	Warnings   []string // what is allowed but looks like a mistake, with file and line
 }
 
-// BuildConfig is the table [build].
+// BuildConfig is the table [build]. Command and Sources exclude each other.
 type BuildConfig struct {
 	Command     []string
 	Limit       time.Duration
@@ -80,7 +80,8 @@ type RunConfig struct {
 	NoAhead   bool                     // ahead = false: nothing is launched, nor an interpreter started, ahead
 }
 
-// Metric is what "slow" is about: one table [metric] or [[metrics]].
+// Metric is what "slow" is about: one table [metric] or [[metrics]]. The same metric may be given several times, each
+// with another case.
 type Metric struct {
 	Name    string
 	Unit    string // a symbol that metric.ParseUnit knows
@@ -107,7 +108,7 @@ type Flag struct {
 	Option string // argument of the build, likewise
 }
 
-// Hypothesis is one [[hypothesis]]: a claim about which flags are to blame.
+// Hypothesis is one [[hypothesis]]: a claim about which flags are to blame. A search over flags confirms or refutes it.
 type Hypothesis struct {
 	Name  string
 	Claim []string // "flag=value", one value for each of some flags
@@ -184,6 +185,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	// ReadFile refuses what is not a plain file, such as a pipe that would never end.
 	f, err := kernels.ReadFile(filepath.Split(path))
 	if err != nil {
 		return nil, hint.Add(fmt.Errorf("read configuration: %w", err), "kbisect init writes one; kbisect run -- COMMAND needs none")
@@ -191,7 +193,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, []byte(f.Text))
 }
 
-// Parse checks data as the file name and collects every mistake. Its error is an *Error.
+// Parse checks data, with name as the name of the file in messages, and collects every mistake. Its error is an
+// [*Error]. The files that a configuration names are read by [Config.Project], and not here.
 func Parse(name string, data []byte) (*Config, error) {
 	t, err := parse(name, data, schema(), ": not a kbisect configuration")
 	if err != nil {

@@ -80,7 +80,8 @@ func (x lineIndex) set(path []string, line int) {
 	}
 }
 
-// lineFinder walks the expressions of a document and fills the index.
+// lineFinder walks the expressions of a document and fills the index. It sees the document as it is written, in which a
+// table may be built up in several places.
 type lineFinder struct {
 	index    lineIndex
 	newlines []int          // byte offsets, ascending
@@ -153,7 +154,8 @@ func (f *lineFinder) header(n *unstable.Node) (path []string) {
 	return path
 }
 
-// keyValue indexes key = value below path.
+// keyValue indexes key = value below path. depth counts the arrays and tables that hold it, from 1. The path is clipped
+// before it grows, since siblings share its beginning.
 func (f *lineFinder) keyValue(path []string, n *unstable.Node, depth int) {
 	keys, line := f.key(n)
 	path = slices.Clip(path)
@@ -164,7 +166,8 @@ func (f *lineFinder) keyValue(path []string, n *unstable.Node, depth int) {
 	f.value(path, n.Value(), line, depth)
 }
 
-// value indexes what a value holds; line is that of its key.
+// value indexes what a value holds. line is that of its key, and stands in for elements without a position of their
+// own.
 func (f *lineFinder) value(path []string, n *unstable.Node, line, depth int) {
 	if depth > maxNesting || f.tooDeep > 0 {
 		f.tooDeep = max(f.tooDeep, line)

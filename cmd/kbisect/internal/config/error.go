@@ -50,7 +50,8 @@ func problemAt(file string, line int, text string) error {
 	return &Error{File: file, problems: []problem{{line: line, text: text}}}
 }
 
-// err returns the mistakes so far as an *Error, or nil.
+// err returns the mistakes so far as an *Error, or nil. They are sorted by line, since tables are read in the order of
+// the schema and the keys of a table in that of a map, which is random.
 func (r *reader) err() error {
 	if len(r.problems) == 0 {
 		return nil

@@ -9,14 +9,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// Executors lists the kinds of executors that a user may name.
+// Executors lists the kinds of executors that a user may name, in [executor] kind and with --executor. Local, the
+// default, is one of them: it overrules the file for one run.
 func Executors() []string {
 	return []string{executor.Local, executor.Slurm, executor.Kubernetes, executor.Command}
 }
 
-// readExecutor reads [executor]. It checks what can be checked without asking the scheduler: that keys belong to
-// the kind, that a shared folder is mounted, that the commands take what they need. The scheduler itself is tried
-// by kbisect doctor.
+// readExecutor reads [executor]. It checks what can be checked without asking the scheduler: that keys belong to the
+// kind, that a shared folder is mounted in the pods, that the commands take what they need. The scheduler itself is
+// tried by kbisect doctor --executor. Keys of another kind are mistakes and not ignored: they would seem to work.
 func readExecutor(t table) executor.Settings {
 	s := executor.Settings{
 		Kind: t.choice("kind", Executors()), Jobs: jobs(t, "jobs", ""), Shared: t.str("shared"),
@@ -35,7 +36,7 @@ func readExecutor(t table) executor.Settings {
 	if s.PodTemplate != "" && !filepath.IsAbs(s.PodTemplate) {
 		s.PodTemplate = filepath.Join(filepath.Dir(t.r.file), s.PodTemplate)
 	}
-	mounted := s.PodTemplate != "" // it may mount the folder
+	mounted := s.PodTemplate != "" // it may mount the folder; its text is not looked at
 	for i, v := range s.Volumes {
 		claim, path, _ := strings.Cut(v, ":")
 		if claim == "" || !filepath.IsAbs(path) {
@@ -86,7 +87,8 @@ func readExecutor(t table) executor.Settings {
 	return s
 }
 
-// words reads a table whose keys are the user's own: amounts and labels, given as strings, numbers or booleans.
+// words reads a table whose keys are the user's own: amounts and labels, given as strings, integers or booleans. It is
+// nil if the table is missing or empty.
 func words(t table) map[string]string {
 	var out map[string]string
 	if len(t.values) > 0 {

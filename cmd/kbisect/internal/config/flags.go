@@ -85,7 +85,7 @@ func checkFlagSpace(t table, all []Flag) {
 	t.r.add(t.at("flag", indexOf(max(0, i))), "%v", err)
 }
 
-// readFlag reads one flag. Its conditions are checked once all flags are known.
+// readFlag reads one flag and checks its name and values. Its conditions are checked once all flags are known.
 func readFlag(t table) Flag {
 	ordered, _ := value[bool](t, "ordered", "true or false")
 	f := Flag{
@@ -108,7 +108,8 @@ func readFlag(t table) Flag {
 	return f
 }
 
-// checkValues checks the values of a flag: the safe one first, no two alike, and the bad one among the others.
+// checkValues checks the values of a flag: at least two, no two alike, and the bad one not the first, which is the safe
+// base. It says nothing if values is not an array of strings, as strs has complained already.
 func checkValues(t table, f Flag) {
 	list, ok := t.values["values"].([]any)
 	if !ok || len(f.Values) != len(list) {
@@ -197,7 +198,7 @@ func resolveCondition(t table, path []string, s string, all []Flag) (flags.Term,
 	return c, true
 }
 
-// Unknown says that there is no such flag, or no such value of it; "" if there is.
+// Unknown says that there is no such flag, or no such value of it, with the nearest name; "" if there is.
 func Unknown(c flags.Term, all []Flag) string {
 	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == c.Flag })
 	if i < 0 {
@@ -223,7 +224,8 @@ func checkConditions(t table, key string, flags []Flag, own Flag, list []string)
 	}
 }
 
-// readHypotheses reads [[hypothesis]]. Names must differ, since reports go by them.
+// readHypotheses reads [[hypothesis]]. Names must differ, since reports tell the hypotheses apart by them. Claims refer
+// to flags, so the flags have to be read before.
 func readHypotheses(t table, flags []Flag) []Hypothesis {
 	var out []Hypothesis
 	seen := map[string]bool{}
@@ -240,8 +242,8 @@ func readHypotheses(t table, flags []Flag) []Hypothesis {
 	return out
 }
 
-// checkClaim checks that a claim names one value for each of some flags. "flag!=value" would be a claim about
-// several values.
+// checkClaim checks that a claim names one value for each of some flags. "flag!=value" is refused, since it would be a
+// claim about several values.
 func checkClaim(t table, h Hypothesis, flags []Flag) {
 	if list, ok := t.values["claim"].([]any); ok && len(list) == 0 {
 		t.errorf("claim", `empty; name the suspected settings, such as ["compile=max-autotune"]`)
@@ -261,8 +263,8 @@ func checkClaim(t table, h Hypothesis, flags []Flag) {
 	}
 }
 
-// FlagSpace is the space of all combinations of the flags. A contradiction among their conditions is a
-// *flags.Error.
+// FlagSpace is the space of all combinations of the flags that their conditions allow. A contradiction among these is a
+// [*flags.Error], which names the flag.
 func FlagSpace(all []Flag) (*flags.Flags, error) {
 	var out []flags.Flag
 	for _, f := range all {

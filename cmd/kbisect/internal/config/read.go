@@ -69,7 +69,7 @@ func (t table) wrongType(key, want string) {
 	t.errorf(key, "expected %s, got %s", want, typeName(t.values[key]))
 }
 
-// typeName is the type of a value in TOML's words.
+// typeName is the type of a value in TOML's words, with an article, for "expected …, got …".
 func typeName(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -111,7 +111,8 @@ func (t table) allow(name string) {
 	}
 }
 
-// homesOf lists the tables that have exactly this key, as [name].
+// homesOf lists the tables that have exactly this key, as [name]: a key in the wrong table is a frequent mistake, and
+// harder to see than a misspelt one.
 func homesOf(key string, schema map[string][]string) []string {
 	var out []string
 	for table, keys := range schema {
@@ -159,7 +160,7 @@ func (t table) str(key string) string {
 	return s
 }
 
-// choice reads one of a few words.
+// choice reads one of a few words; "" if the key is missing or the word is none of them.
 func (t table) choice(key string, choices []string) string {
 	s := t.str(key)
 	if s != "" && !slices.Contains(choices, s) {
@@ -169,7 +170,7 @@ func (t table) choice(key string, choices []string) string {
 	return s
 }
 
-// number reads a finite number, integer or float.
+// number reads a finite number. TOML tells 1 from 1.0; people do not, so both are accepted.
 func (t table) number(key, want string) (float64, bool) {
 	if n, ok := t.values[key].(int64); ok {
 		return float64(n), true
@@ -203,7 +204,8 @@ func (t table) strs(key, want string) []string {
 	return out
 }
 
-// command reads a command as a list of words. No shell splits it.
+// command reads a command as a list of words. No shell splits it, so that a word may contain spaces. Like strs, it
+// leaves out wrong elements; the whole file is refused then anyway.
 func (t table) command(key string) []string {
 	const want = `an array of words, such as ["make", "-j2"]; for a line of shell ["sh", "-c", "…"]`
 	argv := t.strs(key, want)
@@ -213,7 +215,7 @@ func (t table) command(key string) []string {
 	return argv
 }
 
-// duration reads a positive duration in quotes.
+// duration reads a positive duration in quotes. A bare number is a mistake: nothing says whether it is in seconds.
 func (t table) duration(key string) time.Duration {
 	s, ok := value[string](t, key, `a duration in quotes, such as "90s", "2m" or "1h30m"`)
 	if !ok {
@@ -226,7 +228,7 @@ func (t table) duration(key string) time.Duration {
 	return d
 }
 
-// bytes reads an amount of memory in quotes, in bytes.
+// bytes reads an amount of memory in quotes and returns bytes. Less than 1 MB is taken for a missing unit.
 func (t table) bytes(key string) int64 {
 	const least = 1_000_000 // 1M in humanize's units, which are decimal
 	s, ok := value[string](t, key, `an amount in quotes, such as "8G" or "512M"`)
@@ -241,7 +243,7 @@ func (t table) bytes(key string) int64 {
 	return int64(n)
 }
 
-// paths reads an array of paths that must stay inside the repository.
+// paths reads an array of paths that must stay inside the repository: what lies outside is the same for every commit.
 func (t table) paths(key, example string) []string {
 	list := t.strs(key, "an array of paths, such as "+example)
 	for i, p := range list {
@@ -252,7 +254,8 @@ func (t table) paths(key, example string) []string {
 	return list
 }
 
-// file reads one path that must stay inside the repository.
+// file reads one path that must stay inside the repository, and returns it clean and with slashes; "" if the key is
+// missing.
 func (t table) file(key string) string {
 	s := t.str(key)
 	if s == "" {
@@ -274,7 +277,7 @@ func (t table) table(key string) table {
 	return sub
 }
 
-// tables reads an array of tables.
+// tables reads an array of tables, written [[key]]. Elements that are no tables are noted and left out.
 func (t table) tables(key string) []table {
 	list, _ := value[[]any](t, key, "an array of tables, each under its own [["+label(t.at(key))+"]]")
 	var out []table

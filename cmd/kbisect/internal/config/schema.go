@@ -16,7 +16,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// metricSources lists where numbers can come from: the values of metric.from.
+// metricSources lists where numbers can come from: the values of metric.from, in the order in which a mistake lists
+// them.
 func metricSources() []string {
 	return slices.Concat([]string{"protocol", "wall"}, metrics.SourceNames(true), []string{"phase", "regex"}, metrics.SourceNames(false), []string{"popcorn", "static"})
 }
@@ -47,7 +48,8 @@ func schema() map[string][]string {
 	}
 }
 
-// readConfig reads the whole document. Flags come before the hypotheses about them.
+// readConfig reads the whole document. The kind comes first, since it decides which keys of [task] and [build] are
+// allowed, and flags come before the hypotheses about them.
 func readConfig(t table) *Config {
 	c := &Config{Path: t.r.file}
 	checkVersion(t)
@@ -67,7 +69,8 @@ func readConfig(t table) *Config {
 	return c
 }
 
-// checkVersion refuses a file of a later version, which may mean something else by the same keys.
+// checkVersion refuses a file of a later version, which may mean something else by the same keys. A file without a
+// version is one of version 1.
 func checkVersion(t table) {
 	n, ok := value[int64](t, "version", "the integer 1")
 	if ok && n != 1 {
@@ -106,7 +109,7 @@ func jobs(t table, what, hint string) int {
 	return int(n)
 }
 
-// auto reads one of a few words, or auto, which is "".
+// auto reads one of a few words, or auto, which is returned as "": so is a missing key, and both mean the same.
 func auto(t table, key string, choices ...string) string {
 	if s := t.choice(key, append([]string{"auto"}, choices...)); s != "auto" {
 		return s
@@ -114,7 +117,8 @@ func auto(t table, key string, choices ...string) string {
 	return ""
 }
 
-// readRun reads [run].
+// readRun reads [run]. learn and ahead are on unless the file turns them off, which is why their fields are negated:
+// the zero value of a Config is then the usual one.
 func readRun(t table) RunConfig {
 	c := RunConfig{
 		Command: t.command("command"), Limit: t.duration("limit"), Memory: t.bytes("memory"),
@@ -236,7 +240,8 @@ func checkResultFile(t table, m Metric) {
 	}
 }
 
-// checkPattern checks the regular expression of a metric that is read from the output.
+// checkPattern checks the regular expression of a metric that is read from the output. Whether it matches anything
+// shows only when a program has run.
 func checkPattern(t table, pattern string) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
@@ -248,7 +253,7 @@ func checkPattern(t table, pattern string) {
 	}
 }
 
-// readJudge reads [judge]. Limits on error keep "1" from being taken for 1 %.
+// readJudge reads [judge]. error is a probability and not a percentage; its bounds refuse a 1 that is meant as 1 %.
 func readJudge(t table) judgeConfig {
 	var c judgeConfig
 	if t.has("effect") {
@@ -264,7 +269,7 @@ func readJudge(t table) judgeConfig {
 	return c
 }
 
-// readEffect reads a share, as a number or in percent.
+// readEffect reads a share, as a number (0.03) or as a text in percent ("3%"). It returns the number.
 func readEffect(t table) (f float64) {
 	var err error
 	if s, ok := t.values["effect"].(string); ok {
@@ -373,7 +378,7 @@ func CheckSpread(text string) error {
 	return nil
 }
 
-// readCost reads the price of one device hour, in whatever currency the user thinks of.
+// readCost reads the price of one device hour, in whatever currency the user thinks of: reports show costs without one.
 func readCost(t table) (price float64) {
 	if t.has("gpu_hour") {
 		if price, _ = t.number("gpu_hour", "a price, such as 0.68"); price < 0 {

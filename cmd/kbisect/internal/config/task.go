@@ -76,7 +76,8 @@ func (c *Config) Project(device string) (kernels.Project, error) {
 	return p, err
 }
 
-// files reads what is put into every candidate.
+// files reads what is put into every candidate. The paths are relative to the folder of the configuration, and not to
+// the one in which the user stands.
 func (c *Config) files() (out []kernels.File, err error) {
 	for _, name := range c.Run.Files {
 		f, err := kernels.ReadFile(filepath.Dir(c.Path), name)

@@ -31,7 +31,7 @@ func checkUnit(symbol string) error {
 	return fmt.Errorf("unknown unit %q%s; known: %s, and others like them", symbol, near, strings.Join(all, " "))
 }
 
-// durationUnits says what ParseDuration accepts.
+// durationUnits says what ParseDuration accepts, as the end of an error message.
 const durationUnits = `write a number with a unit (ns us ms s m h), such as "90s", "2m" or "1h30m"`
 
 // durationPart matches a number and the unit after it, for the message about that unit.
@@ -88,7 +88,7 @@ func ParseEffect(s string) (float64, error) {
 	return f, checkEffect(f)
 }
 
-// checkEffect keeps 3 from being taken for 3 %.
+// checkEffect refuses shares outside of 0 to 1, above all 3 where 3 % is meant.
 func checkEffect(f float64) error {
 	switch {
 	case !(f > 0):

@@ -42,7 +42,8 @@ func (e Ends) FlagEnds(ctx context.Context, q *Request) (err error) {
 	return exit.Usage(err)
 }
 
-// HunkEnds resolves between which commits hunks are searched: a commit and its first parent, or any two.
+// HunkEnds resolves between which commits hunks are searched: --commit and its first parent, or --good and --bad. All
+// errors are usage errors; a commit without a parent is one.
 func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 	if q.Commit == "" {
 		if q.Good == "" {
@@ -73,8 +74,8 @@ func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 	return e.Check(ctx)
 }
 
-// CheckPaths adds the headers that the sources of the ends include to the paths, and checks the paths that were
-// given.
+// CheckPaths adds the headers that the sources of the ends include to the paths, and then checks the paths as
+// [Ends.CheckNamed] does.
 func (e Ends) CheckPaths() error {
 	e.AddHeaders(e.p.Good, e.p.Bad)
 	return e.CheckNamed()
@@ -109,8 +110,9 @@ func (e Ends) brings(name string) bool {
 	})
 }
 
-// checkScripts refuses a good end, or the first of two revisions, that lacks a script or source named by the plan:
-// it cannot be good. The bad end may lack it, since that may be the fault that is searched for.
+// checkScripts refuses a good end (for two revisions, the first) that lacks a script or source named by the plan: it
+// cannot be good. The bad end may lack it, since that may be the fault that is searched for. Without this check the
+// search would build and launch both ends before it failed.
 func (e Ends) checkScripts() error {
 	if e.p.Good == "" || e.p.OwnScripts {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
 )
 
-// executor settles where trials are made. --executor names a kind; kbisect.toml says the rest, even if the command line
-// gives the command. What does not work on other machines is refused here, before anything is submitted.
+// executor settles where trials are made. --executor names a kind; the rest is in [executor] of kbisect.toml, which is
+// read for that even if the command line gives the command. What does not work on other machines is refused here,
+// before anything is submitted. It comes last of all that reads the request, since it overrules devices and jobs.
 func (r *reader) executor() error {
 	p, kind := r.p, r.q.Executor
 	if kind != "" && !slices.Contains(config.Executors(), kind) {
@@ -44,6 +45,7 @@ func (r *reader) executor() error {
 			return exit.Usagef("kbisect %s launches on this machine; --executor %s is for run, compare, gate and measure", r.q.Name, kind)
 		}
 		p.Executor.Kind = executor.Local
+		// Here the configuration asked for jobs and not the user, so a warning is enough.
 		r.warnNow(fmt.Sprintf("kbisect %s launches on this machine: [executor] is for run, compare, gate and measure", r.q.Name))
 		return nil
 	case p.Executor.Kind == executor.Command && len(p.Executor.Submit) == 0:
@@ -64,7 +66,8 @@ func (r *reader) executor() error {
 	return nil
 }
 
-// file is the path of the project's configuration, which need not exist.
+// file is the path of the project's configuration, which need not exist: --config, or kbisect.toml at the top of the
+// work tree. A bare repository has no work tree; then it is looked for at -C.
 func (r *reader) file() string {
 	return cmp.Or(r.q.Config, filepath.Join(cmp.Or(r.repo.WorkDir(), r.q.Dir), config.FileName))
 }

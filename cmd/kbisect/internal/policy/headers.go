@@ -28,8 +28,9 @@ func sourcesOf(sources, options []string) (s nvccSources) {
 	return s
 }
 
-// AddHeaders adds what the sources of the commits include to the paths. Without them a commit that changes only
-// such a header would look equal to its parent. Without paths every file counts already.
+// AddHeaders adds what the sources of the commits include to the paths, and notes it in Headers. Otherwise a commit
+// that changes only such a header would look equal to its parent. Without paths every file counts already. A header
+// that only a commit between the ends includes is not found.
 func (e Ends) AddHeaders(commits ...string) {
 	if len(e.p.Paths) == 0 {
 		return

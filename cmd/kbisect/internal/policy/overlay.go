@@ -16,7 +16,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Bounds on what is overlaid: enough for scripts and sources that a person writes.
+// Bounds on what is overlaid: enough for the scripts and sources that a person writes. The files become part of the
+// plan, which is stored with the session.
 const (
 	maxOverlay     = 64
 	maxOverlaySize = 1 << 20 // bytes of one file
@@ -148,8 +149,9 @@ func namedInline(r reader, argv []string) string {
 	return home
 }
 
-// namedIn is the path of the work tree that a script names: the real one, or the one through symbolic links by
-// which the user came; "" if it names neither.
+// namedIn is the path of the work tree as a script spells it: the real path, or the one through symbolic links by which
+// the user came; "" if it contains neither. A script that names it would test the work tree again and again, and not
+// the candidates.
 func (r reader) namedIn(script string) string {
 	root := r.repo.WorkDir()
 	if root == "" || kernels.Names(script, root) {
@@ -176,7 +178,8 @@ func (r reader) here() string {
 	return filepath.ToSlash(rel)
 }
 
-// stands reports whether a word names something in a folder below the top and nothing at the top itself.
+// stands reports whether a word of a command is meant relative to a folder below the top: it names something there and
+// nothing at the top. A word that begins with a dot, such as ./test.sh, is always meant from where the user stands.
 func (r reader) stands(folder, word string) bool {
 	if folder == "" || word == "" || word == "." || filepath.IsAbs(word) || strings.HasPrefix(word, "-") {
 		return false
@@ -311,8 +314,8 @@ func beside(root, name string) (names []string) {
 	return names
 }
 
-// readOverlay reads a file of the work tree. ok is false for large and binary files: those were built there, from
-// one commit.
+// readOverlay reads a file of the work tree. ok is false if it cannot be read, and for large and binary files: those
+// were probably built there, from one commit, and must not be tested as part of all others.
 func readOverlay(root, name string) (kernels.File, bool) {
 	f, err := kernels.ReadFile(root, name)
 	f.Overlay = true

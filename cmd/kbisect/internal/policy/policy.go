@@ -100,7 +100,7 @@ const (
 	AxisHunks   = "hunks"
 )
 
-// NoGPUs is what Policy.GPUs holds if no device is to be used.
+// NoGPUs is what Policy.GPUs holds, alone, if no device is to be used.
 const NoGPUs = config.NoGPUs
 
 // Deviceless reports whether no device is to be used.
@@ -115,8 +115,8 @@ func MayRunAhead(p *Policy) bool {
 		j.Repeat < 2 && j.Find != bisect.Slow && j.Find != bisect.Timeout
 }
 
-// Pattern is a metric that is read from the output by a regular expression with a group "value". It is kept as
-// text, since a policy is stored; see Compile.
+// Pattern is a metric that is read from the output by a regular expression with a group "value". It is kept as text,
+// since a policy is stored; see [Policy.Compile].
 type Pattern struct{ Metric, Unit, Expr string }
 
 // startUp reports whether all metrics are about how a program starts. Those are measured with empty caches, and the
@@ -138,8 +138,8 @@ func (p *Policy) Metric(name string) metric.Metric {
 	return metric.Metric{Name: name, Exact: p.static() && slices.Contains(cuda.StaticMetrics(), name)}
 }
 
-// asked is the metric that --metric names, and adds the source that it needs. Static metrics of kind nvcc, and what
-// the kernel counts, need no configuration.
+// asked returns the metric that --metric names, and adds the source that it needs to the policy. Static metrics of kind
+// nvcc and the counters of the operating system's kernel need no configuration.
 func (p *Policy) asked(name string) metric.Metric {
 	p.Asked = name
 	if p.Plan.Kind == kernels.KindNvcc && !p.static() && slices.Contains(cuda.StaticMetrics(), name) {
@@ -152,8 +152,8 @@ func (p *Policy) asked(name string) metric.Metric {
 	return m
 }
 
-// count drops the counters that are not judged and checks that this machine can count the
-// others.
+// count drops the counters that are not judged, so that nobody needs the permission to count them, and checks that this
+// machine can count the others. One that it cannot count is a usage error.
 func (p *Policy) count() error {
 	p.Sources = slices.DeleteFunc(p.Sources, func(s trial.Source) bool {
 		return s.Counted() && !slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Counted && m.Name == s.Metric })
@@ -216,8 +216,8 @@ func Measures(p *Policy) string {
 	return jsonText(p.Commands(), p.Sample, p.Patterns, p.Sources, p.Cases, p.Caches, p.Probe, p.Sandbox)
 }
 
-// Asks is everything that decides the result of a search, as a text to compare. Left out are budget, width and
-// warnings, which change how it gets there.
+// Asks is everything that decides the result of a search, as a text to compare: with equal texts the stored answer is
+// given again. Left out are budget, width and warnings, which change only how the search gets there.
 func Asks(of *Policy) string {
 	p := *of
 	p.Warnings, p.Dirty, p.Past, p.Machine, p.Fresh, p.NoAhead, p.NoPast, p.Budget, p.Jobs, p.BuildJobs = nil, false, nil, "", false, false, false, 0, 0, 0
@@ -225,12 +225,14 @@ func Asks(of *Policy) string {
 	return jsonText(p)
 }
 
-// Repeats is everything that decides how a launch ends if its times do not matter, as a text to compare.
+// Repeats is everything that decides how a launch ends if its times do not matter, as a text to compare: with equal
+// texts a search may use launches of another. It includes Environment, so that an updated compiler makes them differ.
 func Repeats(p *Policy) string {
 	return jsonText(p.Runs(), Measures(p), p.Flags, p.Network, p.GPUs, p.Judge.Builds, p.Judge.Fast, p.Environment)
 }
 
-// Words are the words of all commands, for finding the files that they name.
+// Words are the words of all commands, for finding the files that they name: those of the build, of the run, and of the
+// stages that a KernelBot problem has instead of a run.
 func Words(p *Policy) []string {
 	words := slices.Concat(p.Plan.Build, p.Plan.Run)
 	for _, s := range p.Plan.Stages {
@@ -254,7 +256,8 @@ func jsonText(all ...any) string {
 	return string(data)
 }
 
-// Carriers are the flags in the terms of package kernels: how each value reaches the program.
+// Carriers are the flags in the terms of package kernels: how each value reaches the program (environment variable,
+// macro, argument or compiler option). What the values mean for a search is left to package sets/flags.
 func (p *Policy) Carriers() []kernels.Flag {
 	var out []kernels.Flag
 	for _, f := range p.Flags {
@@ -264,7 +267,8 @@ func (p *Policy) Carriers() []kernels.Flag {
 }
 
 // parseAssign reads the part after the colon of "HEAD^:compile=off,graph=on" and returns it in the order of the
-// configuration, so that one assignment has one name however it is written.
+// configuration, so that one assignment has one name however it is written. Flags that are not named keep whatever the
+// program takes without them. All errors are usage errors.
 func (p *Policy) parseAssign(text string) (string, error) {
 	given := map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -335,7 +339,8 @@ func (p *Policy) Candidate(ctx context.Context, repo *source.Repo, text string) 
 	return c, exit.Usage(err)
 }
 
-// WallTime is the metric to use if none is configured and the program sends none; nil if one is configured.
+// WallTime is the metric to use if none is configured and the program sends none; nil if one is configured. A policy
+// without a configured metric has the single metric time, the name of the protocol's samples.
 func (p *Policy) WallTime() *metric.Metric {
 	if len(p.Judge.Metrics) == 1 && p.Judge.Metrics[0].Name == "time" {
 		return &metric.Metric{Name: "wall"}
@@ -352,20 +357,22 @@ func (p *Policy) Fallback() *metric.Metric {
 	return p.WallTime()
 }
 
-// RangeOptions are the options for reading the range of commits.
+// RangeOptions are the options for reading the range of commits. With Paths, commits that change none of them are
+// marked as neutral and need not be built.
 func (p *Policy) RangeOptions() source.RangeOptions {
 	return source.RangeOptions{FirstParent: p.FirstParent, Paths: p.Paths}
 }
 
-// OwnPaths lists the paths without the headers that AddHeaders added.
+// OwnPaths lists the paths that the user gave or that the plan needs, without the headers that AddHeaders added.
 func (p *Policy) OwnPaths() []string {
 	return slices.DeleteFunc(slices.Clone(p.Paths), func(name string) bool { return slices.Contains(p.Headers, name) })
 }
 
-// nothingRuns reports whether candidates are only built.
+// nothingRuns reports whether candidates are only built. No device is needed then.
 func (p *Policy) nothingRuns() bool { return len(p.Plan.Run)+len(p.Plan.Stages) == 0 }
 
-// static reports whether a metric comes from the build. Then all static metrics are read.
+// static reports whether some metric comes from the build. Then all static metrics are read, as one look at the build
+// gives all of them.
 func (p *Policy) static() bool {
 	return slices.ContainsFunc(p.Sources, func(s trial.Source) bool { return s.From == trial.FromStatic })
 }

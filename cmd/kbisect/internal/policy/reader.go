@@ -67,7 +67,8 @@ func (r reader) plan(file string, cfg *config.Config) error {
 	return nil
 }
 
-// capability is the compute capability of the device that trials run on, such as "9.0"; "" if unknown.
+// capability is the compute capability of the first device that trials run on, such as "9.0"; "" if unknown. nvcc has
+// to compile for it.
 func capability(gpus []string) string {
 	ids, err := gpu.Select(gpus)
 	if err != nil || len(ids) == 0 {
@@ -87,7 +88,8 @@ func capability(gpus []string) string {
 	return known[at].ComputeCapability
 }
 
-// needs lists the files that the plan itself reads from a candidate.
+// needs lists the files that the plan itself reads from a candidate, besides those that its commands name. For kind
+// torch without a command these are the submission and the reference beside it.
 func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 	for _, f := range plan.Files {
 		if f.Source != "" {
@@ -101,8 +103,8 @@ func needs(project kernels.Project, plan kernels.Plan) (out []string) {
 	return out
 }
 
-// paths sets the paths. If there are any, the files that the plan itself reads are added, or commits that change
-// only those would look equal.
+// paths sets the paths: --path, relative to where the user stands, or those of the configuration. If there are any, the
+// files that the plan itself reads are added, or commits that change only those would look equal.
 func (r reader) paths() {
 	p := r.p
 	if ps := r.q.Paths; len(ps) > 0 {
@@ -118,7 +120,8 @@ func (r reader) paths() {
 	}
 }
 
-// server applies the rules of a server (--as): its limits, and caches that are always empty.
+// server applies the rules of a server (--as): its limits, and caches that are always empty. They overrule those of
+// kbisect.toml, since the question is what the server would say; --limit still counts.
 func (r reader) server() error {
 	q, p := r.q, r.p
 	switch as := q.As; as {
@@ -141,13 +144,13 @@ func (r reader) server() error {
 // isStatic reports a metric that is read from the build.
 func isStatic(m config.Metric) bool { return m.From == trial.FromStatic }
 
-// AllStatic reports whether there are metrics and all come from the build, so that
-// nothing has to be run.
+// AllStatic reports whether there are metrics and all of them come from the build, so that nothing has to be run.
 func AllStatic(ms []config.Metric) bool {
 	return len(ms) > 0 && !slices.ContainsFunc(ms, func(m config.Metric) bool { return !isStatic(m) })
 }
 
-// source adds a metric that is read from files or the build rather than sent by the program.
+// source adds the source of a metric that is read from files or the build rather than sent by the program. file is the
+// name of the configuration, for usage errors.
 func (r reader) source(file string, m config.Metric) error {
 	p := r.p
 	switch m.From {
@@ -174,10 +177,12 @@ func (r reader) source(file string, m config.Metric) error {
 	return nil
 }
 
-// commandLimit bounds a trial of a command for which no limit was given.
+// commandLimit bounds a trial of a command for which no limit was given. A command may build as well, which the default
+// of kbisect.toml (180 s) does not include.
 const commandLimit = 10 * time.Minute
 
-// ForSearch returns the policy of kbisect run, except for its ends; see [Ends].
+// ForSearch returns the policy of kbisect run, except for its ends, which [Ends] fills in. Its errors are usage errors:
+// options that contradict each other, a configuration that is wrong or missing, files that cannot be read.
 func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, error) {
 	if err := cmp.Or(q.validate(), q.strays(ctx, repo)); err != nil {
 		return nil, err
@@ -196,8 +201,9 @@ func ForSearch(ctx context.Context, q *Request, repo *source.Repo) (*Policy, err
 	return r.p, cmp.Or(r.better(), r.p.count())
 }
 
-// ForTrials returns the policy of every other command that launches candidates. Those launch one after the other on
-// the same devices, whatever the configuration says about searches.
+// ForTrials returns the policy of every other command that launches candidates. They launch one after the other on the
+// same devices, whatever the configuration says about searches. Its errors are usage errors, too. The headers are those
+// of HEAD, until the ends are known.
 func ForTrials(q *Request, repo *source.Repo) (*Policy, error) {
 	if len(q.Outputs) > 0 && q.Build == "" {
 		return nil, exit.Usagef("--output names what --build makes, so it needs --build")
@@ -332,8 +338,8 @@ func (r *reader) configuration() error {
 	return r.metrics(path, cfg.Metrics)
 }
 
-// metrics sets what is measured: the metrics of the configuration, each once however many cases it names, or else
-// the time that programs send.
+// metrics sets what is measured: the metrics of the configuration, or else the time that programs send. A metric that
+// several [[metrics]] name, one for each case, is judged once, with all of these cases.
 func (r reader) metrics(path string, ms []config.Metric) error {
 	p := r.p
 	for _, m := range ms {
@@ -374,7 +380,7 @@ func (r reader) metrics(path string, ms []config.Metric) error {
 	return nil
 }
 
-// better sets the direction that --better gives. Times of the process keep theirs.
+// better sets the direction that --better gives. Times of the process keep theirs: less is always better.
 func (r reader) better() error {
 	if r.q.Better == "" {
 		return nil

@@ -66,8 +66,8 @@ func (e Ends) follows(name string) bool {
 		slices.ContainsFunc(e.p.Plan.Files, func(f kernels.File) bool { return f.Source == path.Clean(name) && len(f.Formerly) > 0 })
 }
 
-// formerNames lists the names that a file of the bad end (or of HEAD, if the bad end lacks it) had before, back to
-// the good end, newest first; at most eight.
+// formerNames lists the names that a file of the bad end (or of HEAD, if the bad end lacks it) had before, back to the
+// good end, newest first; at most eight. While the good end is unknown it looks back 2000 commits.
 func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Former, err error) {
 	const most = 8 // renames of one file
 	tip := e.p.Bad
@@ -98,12 +98,14 @@ func (e Ends) formerNames(ctx context.Context, name string) (former []kernels.Fo
 	return former, nil
 }
 
-// nameBefore is the file that the newest commit of a range renamed to name; none if no commit did.
+// nameBefore is the file that the newest commit of a range renamed to name; none if no commit did. A commit that added
+// the file under this name counts only if its diff shows a rename.
 func nameBefore(ctx context.Context, repo *source.Repo, good, bad, name string) (none kernels.Former, err error) {
 	rng, err := repo.Range(ctx, good, bad, source.RangeOptions{Paths: []string{name}})
 	if err != nil {
 		return none, ctx.Err() // not a range, which what needs one reports
 	}
+	// From the newest back: the first rename met is the last one that happened.
 	for _, c := range slices.Backward(rng.Commits) {
 		if c.Neutral || len(c.Parents) == 0 {
 			continue

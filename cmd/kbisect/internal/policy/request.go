@@ -70,7 +70,7 @@ type Request struct {
 	Profile  bool // launches under profilers are wanted
 }
 
-// warn shows warnings at once and not after the hour of work that they are about.
+// warn shows warnings before the work that they are about begins: an hour later they are of no use.
 func (q *Request) warn(warnings []string) {
 	if q.Quiet || q.Warnings == nil {
 		return
@@ -80,8 +80,8 @@ func (q *Request) warn(warnings []string) {
 	}
 }
 
-// strays refuses revisions that stand where the command belongs, as in kbisect run HEAD~5 HEAD: a program of that
-// name would run.
+// strays refuses revisions that stand where the command belongs, as in kbisect run HEAD~5 HEAD: they would be run as a
+// program of that name. What follows -- is never taken for a revision, so that such a program can still be run.
 func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 	if !q.Bare || len(q.Argv) == 0 {
 		return nil
