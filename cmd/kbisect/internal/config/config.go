@@ -99,7 +99,8 @@ type judgeConfig struct {
 }
 
 // Flag is one [[flag]]: a switch of the project with its values, and how a value reaches the program. Exactly one
-// of Env, Define, Arg and Option is given.
+// of Env, Define, Arg and Option is given. The first value is the safe base, and the last the bad one unless Bad names
+// another.
 type Flag struct {
 	flags.Flag
 	Env    string // environment variable of the run and the build
@@ -167,7 +168,8 @@ func (m Metric) WithDefaults() Metric {
 	return m
 }
 
-// setDefault sets a variable that has its zero value.
+// setDefault sets a variable that has its zero value. The schema refuses zeros that a file could mean, such as a limit
+// of 0s, so that zero always means that the key is missing.
 func setDefault[T comparable](p *T, v T) {
 	var zero T
 	if *p == zero {

@@ -73,7 +73,7 @@ func (x lineIndex) of(path ...string) int {
 	return 1
 }
 
-// set keeps the line on which a path is seen first.
+// set keeps the line on which a path is seen first. A line of 0 is unknown, and the enclosing key then stands in.
 func (x lineIndex) set(path []string, line int) {
 	if k := pathKey(path); x[k] == 0 && line > 0 {
 		x[k] = line
@@ -135,7 +135,8 @@ func (f *lineFinder) key(n *unstable.Node) (parts []string, line int) {
 	return parts, line
 }
 
-// header indexes [a.b] or [[a.b]] and returns the path of the keys below it.
+// header indexes [a.b] or [[a.b]] and returns the path of the keys below it, which for [[a.b]] ends with the index of
+// the new element.
 func (f *lineFinder) header(n *unstable.Node) (path []string) {
 	keys, line := f.key(n)
 	for i, k := range keys {

@@ -32,7 +32,8 @@ func kindsOf(key string) (names []string) {
 	return names
 }
 
-// readTask reads [task], whose keys depend on the kind of project.
+// readTask reads [task], whose keys depend on the kind of project. A key of another kind is a mistake, as it would have
+// no effect.
 func readTask(t table, kind string) TaskConfig {
 	for key := range t.values {
 		if kinds := kindsOf(key); len(kinds) > 0 && !slices.Contains(kinds, kind) {

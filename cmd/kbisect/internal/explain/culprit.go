@@ -39,8 +39,9 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	return &doc, nil
 }
 
-// known is a candidate with the launches that the search made of it. Launches that were stopped early do not show
-// how long a phase takes, so that they count only if there are no others.
+// known is a candidate with the launches that the search made of it. Those that machine problems ended say nothing
+// about it and are left out. Launches that were stopped early do not show how long a phase takes, so they count only if
+// there are no others.
 func known(j *session.Session, commit string, purpose bisect.Purpose) examined {
 	s := examined{candidate: bisect.Candidate{Commit: commit}, purpose: purpose}
 	for _, l := range j.Launches {

@@ -27,7 +27,7 @@ import (
 // Kind is the kind of the sessions of kbisect explain.
 const Kind = "explain"
 
-// Results of an explanation; others are those of the store.
+// Results of an explanation. Others, such as an interrupt, are those of the store.
 const (
 	explained = "explained"
 	partly    = "partly" // one side could not be built, or did not run to its end
@@ -40,8 +40,9 @@ const (
 	CulpritLimit = 2 * time.Minute
 )
 
-// Compare builds, launches and profiles two revisions and reports why they differ. words are the two revisions;
-// either may carry flags. Its error carries the exit code.
+// Compare builds, launches and profiles two revisions and reports why they differ. words are the two revisions; either
+// may carry flags (HEAD^:compile=off). A side that fails is no error as long as something can be compared. Its error
+// carries the exit code.
 func Compare(ctx context.Context, e session.Env, words []string) error {
 	return session.LaunchTwo(ctx, e, words, Kind, readRequest, explain)
 }
@@ -112,7 +113,7 @@ func (x *explainer) launch(ctx context.Context, n int) error {
 	return nil
 }
 
-// document is the explanation with both sides under the names that the user gave them.
+// document is the explanation, with both sides under the names a and b: those that the user gave, or short ids.
 func (x *explainer) document(a, b string) report.Explanation {
 	doc := x.explanation()
 	doc.Session = x.session.Record.ID

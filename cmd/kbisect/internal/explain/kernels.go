@@ -144,9 +144,9 @@ func withoutParameters(sides ...[]*kernelView) {
 	}
 }
 
-// pairKernels pairs the kernels of A and B by name. Those left over are paired by the name of their function if it
-// is the only one left on each side, since a change of template arguments renames a kernel. Every kernel is in
-// exactly one pair; the pair that takes the most time comes first. gone and added are the names of the kernels of A
+// pairKernels pairs the kernels of A and B by name. A kernel left over is paired by the name of its function if that
+// name is left over exactly once on each side, since a change of template arguments renames a kernel. Every kernel is
+// in exactly one pair; the pair that takes the most time comes first. gone and added are the names of the kernels of A
 // and of B without a partner.
 func pairKernels(a, b []*kernelView) (pairs []kernelPair, gone, added []string) {
 	withoutParameters(a, b)
@@ -219,7 +219,7 @@ func shares(pairs []kernelPair) {
 	})
 }
 
-// zeroNaN is v, or 0 if it is unknown.
+// zeroNaN is v, or 0 if it is unknown: NaN compares with nothing and would leave a sorted list in any order.
 func zeroNaN(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -278,7 +278,8 @@ func (v *kernelView) registers() []float64 {
 	return []float64{v.metric(cuda.MetricRegisters), v.static(func(u *cuda.Usage) int { return u.Registers }), metricOf(cuda.MetricRegisters, v.trace)}
 }
 
-// staticShared is the static shared memory in bytes by source: ncu, compiler.
+// staticShared is the static shared memory in bytes by source: ncu, compiler. A trace counts static and dynamic memory
+// together, so it is not a source of either.
 func (v *kernelView) staticShared() []float64 {
 	return []float64{v.metric(cuda.MetricStatic), v.static(func(u *cuda.Usage) int { return u.Shared })}
 }
@@ -331,8 +332,8 @@ func (v *kernelView) occupancy() (share float64, limit string) {
 	return 100 * o.Share, o.Limit
 }
 
-// configs lists the grids or blocks of a kernel, "X x Y x Z", the one that took the most time first; at most two
-// and a count.
+// configs lists the grids or blocks of a kernel, "X x Y x Z", the one that took the most time first; at most two and
+// how many more there are. of selects grid or block.
 func (v *kernelView) configs(of func(cuda.Launched) [3]int) string {
 	var out []string
 	for _, l := range v.launchedLike() {

@@ -138,7 +138,7 @@ func (x *explainer) examine(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// toolLimit bounds one call of a tool that reads what was built.
+// toolLimit bounds one call of a tool that reads what was built. This time is not taken from that of the profilers.
 const toolLimit = 3 * time.Minute
 
 // static reads the device code that was built, and what the compiler said about it during the build. The same
@@ -235,7 +235,7 @@ func (x *explainer) patience() time.Duration {
 	return min(left, profiledMost, profiledTimes*x.session.Policy.Limits.Run)
 }
 
-// run runs a program under a profiler and subtracts the time from what is left for profiling.
+// run runs a program under a profiler and subtracts the time from what is left for profiling, whether it worked or not.
 func (x *explainer) run(ctx context.Context, in *pipeline.Inspection, w pipeline.Wrapped) (proc.Result, error) {
 	began := time.Now()
 	res, err := in.Run(ctx, w)
@@ -302,7 +302,7 @@ func (x *explainer) readTraces(s *examined, dir string) error {
 	return nil
 }
 
-// used notes that a profiler was used; the same text only once.
+// used notes that a profiler was used; the same text only once, since both sides use the same.
 func (x *explainer) used(text string) {
 	if !slices.Contains(x.seen, text) {
 		x.seen = append(x.seen, text)
@@ -380,8 +380,8 @@ func (x *explainer) runNcu(ctx context.Context, s *examined, in *pipeline.Inspec
 	return false, nil
 }
 
-// findNcu looks for ncu. Both sides need the same version, because the meaning of a metric may change between
-// versions.
+// findNcu looks for ncu and reports whether it can be used. Both sides need the same version, because the meaning of a
+// metric may change between versions. If it cannot be used, missing says why, and it is not looked for again.
 func (x *explainer) findNcu(ctx context.Context, in *pipeline.Inspection) bool {
 	x.ncu.path = cuda.Tool("ncu")
 	if x.ncu.path == "" {

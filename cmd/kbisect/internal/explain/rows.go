@@ -54,7 +54,8 @@ func (x *explainer) explanation() report.Explanation {
 	return e
 }
 
-// looked reports whether anything is known about the kernels of a side.
+// looked reports whether anything is known about the kernels of a side. A trace alone is enough, even if it is empty:
+// it then shows that no kernel was launched.
 func (s *examined) looked() bool {
 	return s.build.Class == "" && len(s.usage)+len(s.sass)+len(s.launched) > 0 || s.trace != nil
 }
@@ -158,7 +159,8 @@ func PhaseOf(all []report.PhaseTimes, phase string, of func(report.PhaseTimes) r
 	return compare.Describe(nil)
 }
 
-// wide is the relative spread from the smallest to the largest value: an estimate of noise from very few launches.
+// wide is the relative spread from the smallest to the largest value (0.1 is 10 %): an estimate of noise from very few
+// launches; 0 if there are fewer than two.
 func wide(s report.Summary) float64 {
 	if s.N < 2 || s.Min <= 0 {
 		return 0
@@ -237,7 +239,7 @@ func programRows(a, b *examined) (rows []figures.Row) {
 	return rows
 }
 
-// launchesOf counts launches.
+// launchesOf adds up how often the kernels were launched: an entry stands for all launches with one grid and block.
 func launchesOf(all []cuda.Launched) (n int) {
 	for _, l := range all {
 		n += l.Launches
@@ -257,7 +259,7 @@ func (p kernelPair) rows() []figures.Row {
 	return rows
 }
 
-// number makes a row of one figure on both sides.
+// number makes a row of one figure on both sides; of takes it from a view, and gives NaN if it is unknown.
 func (p kernelPair) number(group, name, unit string, sort figures.Sort, of func(*kernelView) float64) figures.Row {
 	return figures.Numbers(group, p.name, name, unit, sort, of(p.a), of(p.b))
 }

@@ -110,7 +110,7 @@ type earlier struct {
 	used    map[string]bool // by [bisect.Outcome.From], which is SESSION/NUMBER counted from 1
 }
 
-// earlierLaunch is an outcome with the request that it answered.
+// earlierLaunch is an outcome with the request that it answered in its own session.
 type earlierLaunch struct {
 	id bisect.TrialID
 	bisect.Outcome
@@ -163,9 +163,9 @@ func takeOver(s *session.Session) error {
 	return nil
 }
 
-// repeatable reports a launch that would end in the same way again, as far as one can tell: nothing but the
-// candidate had a part in it, neither the machine nor a launch beside it, a limit that was cut short, or a kill
-// from outside.
+// repeatable reports whether a launch would end in the same way again, as far as one can tell: nothing but the
+// candidate had a part in how it ended, that is, neither the machine nor a launch beside it, nor a limit that was cut
+// short, nor a kill from outside.
 func repeatable(o bisect.Outcome) bool {
 	return !o.Beside && o.Class != bisect.Infra && o.Phase != "export" && !o.Early && !o.Supposed && o.Shared == "" && len(o.Repeated) == 0 &&
 		o.Signal != "killed" && (o.Class != bisect.Timeout || len(o.Marks) == 0)

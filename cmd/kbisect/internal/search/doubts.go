@@ -20,7 +20,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// artefactOf is what the build of a commit, without flags, made; nil if no launch recorded it.
+// artefactOf is what the build of a commit made, without flags; nil if no launch recorded it. Its digests of host and
+// device code tell whether two builds differ.
 func artefactOf(launches []report.Launch, commit string) *bisect.Artefact {
 	for _, l := range launches {
 		if l.Candidate.Commit == commit && l.Candidate.Assign == "" && l.Outcome.Artefact != nil {
@@ -159,7 +160,8 @@ func slowerPhases(p *policy.Policy, goodEnd string, launches []report.Launch) (o
 	return out
 }
 
-// otherExceptions warns about culprits that fail with another exception than the bad end: there may be two faults.
+// otherExceptions warns about culprits that fail with another exception than the bad end: there may be two faults, of
+// which only one was found. The latest exception of each commit counts.
 func otherExceptions(bad string, launches []report.Launch, culprits []bisect.Culprit) (out []string) {
 	last := func(commit string) (name string) {
 		for _, l := range launches {

@@ -46,7 +46,8 @@ func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 	}
 }
 
-// notDrilled says why the hunks of a culprit are not searched; "" if they are.
+// notDrilled says why the hunks of a culprit are not searched; "" if they are. The text completes "the hunks of X were
+// not searched: …".
 func notDrilled(c bisect.Culprit) string {
 	switch {
 	case !c.Confirmed:
@@ -147,8 +148,9 @@ func (s *Search) blameHunks(f *bisect.Finding, found *report.Sets) {
 	f.Culprits = []bisect.Culprit{c}
 }
 
-// switches finds the flag that a culprit switches on: with the flag at its base the culprit passes, and with the
-// flag set the parent fails. Only the first such flag is named. Slowdowns and failures of the build are left out.
+// switches finds the flag that a culprit switches on: with the flag at its base the culprit passes, and with the flag
+// set the parent fails. If only the first holds, that is what is reported. Only the first such flag is named. Slowdowns
+// and failures of the build are left out.
 func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	if len(s.session.Policy.Flags) == 0 || c.Class == bisect.Slow || c.Class == bisect.Improved || c.Class == bisect.BuildFailed {
 		return nil

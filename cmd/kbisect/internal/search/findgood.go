@@ -64,8 +64,8 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 	}
 }
 
-// broken is the finding of a search that was stopped before it began: by the budget, by the user, or by the
-// machine.
+// broken is the finding of a search that was stopped before it began: by the budget (inconclusive), by the user
+// (interrupted), or by the machine (broken, with the error).
 func broken(ctx context.Context, err error) *bisect.Finding {
 	switch {
 	case errors.Is(err, bisect.ErrSpent):

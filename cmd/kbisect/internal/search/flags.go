@@ -63,7 +63,7 @@ func claims(p *policy.Policy, a *axis, flags *flags.Flags) {
 	}
 }
 
-// allPass reports that there are launches and that all of them passed.
+// allPass reports whether there are launches and all of them passed.
 func allPass(launches []report.Launch) bool {
 	return len(launches) > 0 && !slices.ContainsFunc(launches, func(l report.Launch) bool { return l.Outcome.Class != bisect.OK })
 }
@@ -166,10 +166,11 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 	return nil
 }
 
-// ranking is the purpose of launches that measure what flags cost.
+// ranking is the purpose of launches that measure what flags cost. It is stored with them and must not change.
 const ranking bisect.Purpose = "ranking"
 
-// rankedMetric is the metric by which flags are ranked: the first configured one that a launch has reported.
+// rankedMetric is the metric by which flags are ranked: the first configured one that a launch has reported, with its
+// direction. If a slowdown is searched for and no metric is configured, wall time comes last.
 func (x *setSearch) rankedMetric() (metric.Metric, bool) {
 	ms := x.options.Metrics
 	if w := x.session.Policy.WallTime(); w != nil && x.options.Find == bisect.Slow {

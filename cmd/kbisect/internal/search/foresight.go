@@ -108,7 +108,7 @@ func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	return bisect.Guesses(r, pass, fail, chance)
 }
 
-// history fills the slots with what the search of a history will ask for.
+// history fills the slots with what the search of a history will ask for, until stop is called.
 func (f foresight) history(plan search.Search) (stop func() error) {
 	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
 	// that is really going on.
@@ -134,7 +134,8 @@ func (f foresight) history(plan search.Search) (stop func() error) {
 	})
 }
 
-// sets fills the slots with what a search over sets will ask for. fresh makes that search from its beginning.
+// sets fills the slots with what a search over sets will ask for. fresh makes that search from its beginning. It fills
+// none if trials may run ahead only with care (see room).
 func (f foresight) sets(fresh func(below bisect.Sampler) (*sets.Search, *find.SetOracle), sampler bisect.Sampler) (stop func() error) {
 	if f.session.Slots.Careful {
 		return func() error { return nil }
@@ -187,7 +188,8 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	return o, err
 }
 
-// expected reports that a launch beside others ended as one of the ends did alone.
+// expected reports whether a launch beside others ended as one of the ends did when it was launched alone: it passed,
+// or a searched commit failed in exactly the same way as the bad end.
 func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
 	_, fail, _ := session.Examples(c.session.Launches)
 	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.Class == fail.Class && o.Phase == fail.Phase && o.Exit == fail.Exit && o.Signal == fail.Signal

@@ -37,7 +37,8 @@ func newHunkAxis(diff *hunks.Diff, made map[string]bisect.Candidate) (*hunkAxis,
 	return h, atoms
 }
 
-// index is the place of a hunk in the difference; -1 once it has been split.
+// index is the place of a hunk in the difference; -1 once it has been split. Splitting moves the hunks after it, so
+// places cannot be kept.
 func (h *hunkAxis) index(id string) int {
 	return slices.IndexFunc(h.diff.Hunks, func(x hunks.Hunk) bool { return x.ID == id })
 }
@@ -80,7 +81,7 @@ func where(x hunks.Hunk) string {
 	return shown(x, "").Where()
 }
 
-// shown is a hunk as reports show it.
+// shown is a hunk as reports show it, with its role in a guilty set; "" without one.
 func shown(x hunks.Hunk, role sets.Role) report.Hunk {
 	file, start, end, old := x.Where()
 	return report.Hunk{File: file, Start: start, End: end, Old: old, Role: role, Text: x.Text}

@@ -138,7 +138,8 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	}
 }
 
-// idle warns that the devices of a search had too little to do for more of them to shorten it.
+// idle warns that the devices of a search were busy for less than 60 % of the time, so that more of them would not
+// shorten it. A resumed search gets no warning: its time on the clock is not that of its launches.
 func idle(t *session.Session) []string {
 	const enough = 0.6
 	n, busy := len(t.Devices.Names()), 0.0

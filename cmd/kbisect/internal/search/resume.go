@@ -68,7 +68,9 @@ func resume(ctx context.Context, e session.Env) error {
 	return Of(t, t.Policy.Judge).run(ctx)
 }
 
-// kept is the search to resume, with its policy. If the budget was used up, the search gets the same budget again.
+// kept is the search to resume, with its policy. A new --budget counts from now on, and without one a search whose
+// budget was used up gets the same budget again. A new command or new ends are a usage error: the stored launches
+// would not belong to them.
 func kept(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, error) {
 	s, err := resumable(st)
 	if err != nil {
@@ -155,7 +157,7 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 // errNoGood says that no good end is named or recorded.
 var errNoGood = errors.New("no good end")
 
-// recordedGoods lists the commits that earlier searches found good, newest first; nil without a store.
+// recordedGoods lists the commits that earlier searches and baselines found good, newest first; nil without a store.
 func recordedGoods(repo *source.Repo) ([]store.Good, error) {
 	st, err := session.StoreOf(repo)
 	if st == nil || err != nil {

@@ -90,7 +90,8 @@ func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Polic
 	return p, rng, err
 }
 
-// read makes the policy of a request, with its ends.
+// read makes the policy of a request, with its ends. Its errors are usage errors, or those of reading the store for a
+// recorded good end.
 func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Policy, error) {
 	p, err := policy.ForSearch(ctx, q, repo)
 	if err != nil {
@@ -362,7 +363,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{session: t}.builds, Width: t.Pipe.Width(),
 		OnStep:     func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:      t.Spent,
-		OnProspect: func(p bisect.Prospect) error { return s.tooDear(ctx, p) },
+		OnProspect: func(p bisect.Prospect) error { return s.expensive(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
 	}
@@ -382,9 +383,10 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 // unanswered is how long a question waits. A user who has left the terminal wanted the search.
 const unanswered = 2 * time.Minute
 
-// tooDear warns that what is looked for is expensive. A budget says how far to go; without one the user is asked,
-// if there is one at the terminal. The answer no is context.Canceled.
-func (s *Search) tooDear(ctx context.Context, p bisect.Prospect) error {
+// expensive warns that a search will take long, and how to shorten it. A budget already says how far to go; without one
+// the user is asked, if there is one at the terminal. The answer no is returned as context.Canceled, like an interrupt;
+// no answer in time means yes.
+func (s *Search) expensive(ctx context.Context, p bisect.Prospect) error {
 	show := s.session.Display
 	head, hints := words.Prospect(p)
 	show.Warn(head)
@@ -416,8 +418,8 @@ func nothingMatters(t *session.Session) bisect.Finding {
 	return bisect.Finding{Result: bisect.NoDifference, Ends: e}
 }
 
-// toCommits are the commits of a range as the search takes them, oldest first, and how many of them change an
-// input.
+// toCommits are the commits of a range as the search takes them, oldest first, and how many of them change an input of
+// build or run. With firstParent the other parents of merges are dropped, as if their branches had been squashed.
 func toCommits(rng *source.Range, firstParent bool) (out []bisect.Commit, matter int) {
 	for _, c := range rng.Commits {
 		parents := c.Parents

@@ -54,12 +54,13 @@ type setSearch struct {
 	ranked  string           // the metric by which they were
 }
 
-// newSetSearch is a search for what the policy asks for.
+// newSetSearch is a search for what the policy asks for. Callers may change its options before it begins.
 func newSetSearch(s *session.Session) *setSearch {
 	return &setSearch{session: s, options: s.Policy.Judge}
 }
 
-// along searches the sets of an axis. What it finds besides a finding goes into found.
+// along searches the sets of an axis. The finding it returns is for the exit code and the headline; the sets themselves
+// go into found.
 func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	a.cuts = sets.Cuts{}
 	s, oracle := a.search(x.options, a.sampler)
