@@ -104,8 +104,9 @@ func pythonPackages(home string, path []string) (dirs []string) {
 // fingerprint is a digest to which facts are added in a fixed order.
 type fingerprint struct{ sum hash.Hash }
 
-// add adds a labelled fact. Quoting keeps different lists of values from looking the same.
-func (f fingerprint) add(what string, values ...any) { fmt.Fprintf(f.sum, "%s %q\n", what, values) }
+// add adds a labelled fact. Go's syntax keeps different lists of values from looking the same. (%q would write every number
+// beyond the last character of Unicode alike.)
+func (f fingerprint) add(what string, values ...any) { fmt.Fprintf(f.sum, "%s %#v\n", what, values) }
 
 // stat adds a file, followed through links. A missing one adds nothing, so that it changes the digest when it
 // appears.
@@ -134,6 +135,9 @@ func (f fingerprint) list(dir string, counts func(name string) bool) {
 func (f fingerprint) tree(root string) {
 	const most = 10_000
 	n := 0
+	if real, err := filepath.EvalSymlinks(root); err == nil { // else only the link itself would be seen
+		root = real
+	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if n++; n > most {
 			return fs.SkipAll
