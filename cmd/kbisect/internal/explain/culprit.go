@@ -10,7 +10,8 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
-// Culprit says why a culprit differs from its parent, for the report of a search. It reuses what the search has
+// Culprit says how a culprit differs from its parent, for the report of a search. Its errors are those of the machine
+// and of ctx; what could not be examined is listed in the result. It reuses what the search has
 // launched and built, and adds launches under profilers if there is a device and a launch is short. It must be
 // called while the session's pipeline is open, since it works in its workspaces.
 //

@@ -73,7 +73,8 @@ func (s *examined) views(device string) []*kernelView {
 	return all
 }
 
-// capability is the compute capability of the device as a profiler reported it.
+// capability is the compute capability of the device, such as 9.0, as a profiler reported it; "" if none did. ncu is
+// asked before the trace.
 func (s *examined) capability() string {
 	for _, l := range s.launched {
 		if l.Arch != "" {
@@ -254,7 +255,7 @@ func metricOf(name string, launched []cuda.Launched) float64 {
 	return math.NaN()
 }
 
-// figure is the first of the values that is known, NaN if none is.
+// figure is the first of the values that is known, NaN if none is. Callers list the more exact source first.
 func figure(values ...float64) float64 {
 	for _, v := range values {
 		if !math.IsNaN(v) {

@@ -54,7 +54,7 @@ type examined struct {
 	recompiled int
 }
 
-// failed is the first launch that failed; nil if none did.
+// failed is the first launch that failed, which may be one whose build failed; nil if none did.
 func (s *examined) failed() *bisect.Outcome {
 	for i := range s.outcomes {
 		if s.outcomes[i].Class != bisect.OK {
@@ -64,7 +64,8 @@ func (s *examined) failed() *bisect.Outcome {
 	return nil
 }
 
-// ran reports whether the program was launched at all: trials of a static metric may only build it.
+// ran reports whether the program was launched at all: trials of a static metric may only build it. Without a launch
+// there is nothing to profile.
 func (s *examined) ran() bool {
 	return slices.ContainsFunc(s.outcomes, func(o bisect.Outcome) bool { return o.Wall > 0 })
 }

@@ -132,7 +132,7 @@ func (x *explainer) phaseRows() (rows []figures.Row) {
 	return append(rows, x.metricRows()...)
 }
 
-// longest is the time in seconds of the longest launch, with its build.
+// longest is the time in seconds of the longest launch, with its build; 0 without launches.
 func longest(all []bisect.Outcome) (most float64) {
 	for _, o := range all {
 		most = max(most, o.Build+o.Wall)
@@ -309,7 +309,8 @@ func (p kernelPair) launchRows() (rows []figures.Row) {
 	return rows
 }
 
-// resourceRows are what a kernel occupies on a multiprocessor, and the occupancy that follows.
+// resourceRows are what a kernel occupies on a multiprocessor (memory in bytes), and the occupancy that follows, in
+// percent, with the resource that limits it.
 func (p kernelPair) resourceRows() []figures.Row {
 	key := func(r figures.Row) figures.Row {
 		r.Key = true
@@ -336,8 +337,9 @@ func (p kernelPair) resourceRows() []figures.Row {
 // opcodesShown is how many of the changed opcodes a row lists.
 const opcodesShown = 6
 
-// instructionRows compare the machine code: number and mix of instructions, and which opcodes changed most in
-// number. Equal digests mean equal code.
+// instructionRows compare the machine code: number and mix of instructions, and which opcodes changed most in number.
+// Equal digests mean equal code. All are counts of what was built, not of what was executed. There are no rows if
+// neither side has code.
 func (p kernelPair) instructionRows() []figures.Row {
 	code := func(v *kernelView) cuda.Function {
 		if v.code == nil {
@@ -384,7 +386,8 @@ func (p kernelPair) instructionRows() []figures.Row {
 	return rows
 }
 
-// profilerRows are the metrics of ncu, each with the relative change that is taken for noise.
+// profilerRows are the metrics of ncu, each with the relative change that is taken for noise (0.02 is 2 %). They are of
+// the launch configuration that took the most time.
 func (p kernelPair) profilerRows() (rows []figures.Row) {
 	const peak, active = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 	for _, m := range []struct {
