@@ -242,7 +242,8 @@ func (v *kernelView) seconds() (sum float64) {
 	return sum
 }
 
-// metric is a metric of ncu for the grid and block that took the most time; NaN if unknown.
+// metric is a metric of ncu, in ncu's unit, for the grid and block that took the most time; NaN if unknown. Averages
+// over different grids would describe none of them.
 func (v *kernelView) metric(name string) float64 { return metricOf(name, v.ncu) }
 
 // metricOf is a metric of the first of the launches, which are sorted by time; NaN if unknown.

@@ -70,7 +70,8 @@ func (s *examined) ran() bool {
 	return slices.ContainsFunc(s.outcomes, func(o bisect.Outcome) bool { return o.Wall > 0 })
 }
 
-// wall is how long the longest launch that ended well took; 0 if none did.
+// wall is how long the longest launch that ended well took, without its build; 0 if none did. It is what a launch under
+// a profiler is expected to take at least.
 func (s *examined) wall() (most time.Duration) {
 	for _, o := range s.outcomes {
 		if o.Class == bisect.OK {
@@ -180,7 +181,8 @@ func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspec
 	return nil
 }
 
-// dump reads the machine code and the resources of the kernels in one file with the tools of the CUDA toolkit.
+// dump reads the machine code and the resources of the kernels in one file with the tools of the CUDA toolkit. It fails
+// if either tool does.
 func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Function, []cuda.Usage, error) {
 	code, figures := cuda.DeviceTools(file)
 	code[0], figures[0] = cuda.Tool(code[0]), cuda.Tool(figures[0])

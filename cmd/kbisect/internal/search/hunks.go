@@ -73,7 +73,7 @@ func atomOf(x hunks.Hunk, at func(int) int) sets.Atom {
 	return a
 }
 
-// where names a hunk in lists: the lines of a file, or what else happened to it.
+// where names a hunk in lists: the lines of a file ("a.cu:10-12"), or what else happened to it ("a.cu (renamed)").
 func where(x hunks.Hunk) string {
 	if x.Kind != hunks.Block {
 		return x.File + " (" + string(x.Kind) + ")"
@@ -152,7 +152,8 @@ func (h *hunkAxis) expand(atom int) []sets.Atom {
 	return atoms
 }
 
-// between finds which hunks between the two ends are to blame. Ends without a difference are a usage error.
+// between finds which hunks between the two ends are to blame. Ends without a difference in the inputs of build and run
+// are a usage error, as is a difference that cannot be read.
 func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding, error) {
 	from, to := x.session.Policy.Good, x.session.Policy.Bad
 	diff, err := hunks.Between(ctx, x.session.Repo, from, to, x.session.Policy.Paths)

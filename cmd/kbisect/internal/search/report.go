@@ -63,7 +63,8 @@ func (s *Search) Input(f bisect.Finding) report.Input {
 	return in
 }
 
-// seen are the launches as the search saw them: where a lost metric counts as a failure, that is their outcome.
+// seen are the launches as the search saw them: where a lost metric counts as a failure, that is their outcome. The
+// session's own launches stay as they were.
 func (s *Search) seen() []report.Launch {
 	out := slices.Clone(s.session.Launches)
 	for i := range out {

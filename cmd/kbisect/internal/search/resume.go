@@ -119,7 +119,7 @@ func resumable(st *store.Store) (store.Session, error) {
 }
 
 // outOfBudget reports whether a search stopped because its budget was used up. A search for every culprit may have
-// found some of them by then.
+// found some of them by then, so that its status is found, but its document is not complete.
 func outOfBudget(s store.Session) bool {
 	var p policy.Policy
 	if json.Unmarshal(s.Config, &p) != nil || p.Budget == 0 || s.Elapsed < p.Budget {

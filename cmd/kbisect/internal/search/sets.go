@@ -107,7 +107,8 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	}, nil
 }
 
-// hint replaces the advice to name another good end, which only a search of commits can follow.
+// hint replaces the advice to name another good end, which only a search of commits can follow: here the good end is
+// the empty set, all flags at their base or no hunk applied.
 func (a axis) hint(e bisect.Ends) string {
 	switch {
 	case !e.OtherGood:
