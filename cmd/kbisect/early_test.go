@@ -19,8 +19,10 @@ const earlyBench = `import sys
 early = "installed" in sys.modules
 late = "second" in sys.modules
 import os
+import time
 import installed
 import more
+time.sleep(0.3)  # it works while others import
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 commit = os.environ["KBISECT_COMMIT"]
 with open(os.environ["NOTES"], "a") as f:
@@ -130,7 +132,7 @@ func TestInterpretersStartEarly(t *testing.T) {
 			if x.early == "some" && late == 0 {
 				t.Errorf("nothing was imported early of what only the bad side imports:\n%s", text)
 			}
-			if x.early == "some" && early < 3 || x.early == "none" && early > 0 {
+			if x.early == "some" && early < 2 || x.early == "none" && early > 0 {
 				t.Errorf("%d launches were started early:\n%s", early, text)
 			}
 		})
