@@ -44,7 +44,7 @@ func TestTimesOfAnyDeviceAreRelativeToTheFirst(t *testing.T) {
 			}
 		}
 		if o.Phases[0].Seconds != 9 {
-			t.Errorf("the build, of which there is no reference, became %g s", o.Phases[0].Seconds)
+			t.Errorf("the build, which has no reference, became %g s", o.Phases[0].Seconds)
 		}
 		same("measure", o.Phases[1].Seconds)
 	})
@@ -125,7 +125,7 @@ func TestPairsLaunchTheGoodEndFirst(t *testing.T) {
 	}
 }
 
-// A good end that fails again and again beside others is the machine's fault, which accuses nobody.
+// A good end that keeps failing beside other launches is the machine's fault, and no commit is accused.
 func TestPairsWithoutAReference(t *testing.T) {
 	var p bisect.Pairs
 	p.Learn(bisect.Request{Candidate: bisect.Candidate{Commit: "0123456789abcdef"}, Purpose: bisect.EndGood}, launchOf(1, 1))

@@ -67,7 +67,7 @@ type Search struct {
 	// Past says what launches scattered by in earlier sessions; may be nil. It decides how soon the search begins.
 	// What the search believes, its proof and its intervals rest on its own launches alone.
 	Past func(metric.Channel) bisect.Scatter
-	// OnProspect is told once that what is looked for costs too much; its error ends the search. May be nil.
+	// OnProspect is called once if finding the wanted effect costs too much; its error ends the search. May be nil.
 	OnProspect func(bisect.Prospect) error
 	// OnProgress is told how far the search is, before every launch that a belief chooses; may be nil.
 	OnProgress func(Progress)

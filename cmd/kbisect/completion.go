@@ -68,7 +68,7 @@ const fileNames = ":files"
 // writeCompletions writes those completions that begin with word, one a line, in the form that the shell's script
 // expects.
 func writeCompletions(w io.Writer, shell, word string, all []completion) error {
-	const most = 200 // a repository may have thousands of tags, and nobody reads a longer list
+	const most = 200 // a repository may have thousands of tags; a longer list helps nobody
 	written := 0
 	for _, x := range all {
 		if x.word != fileNames && !strings.HasPrefix(x.word, word) || written == most {

@@ -125,7 +125,7 @@ func tryOnce(c *cli.Context, path string) (next string, err error) {
 	return next, nil
 }
 
-// wantRepository asks whether a configuration is wanted although there is no repository, and so no history to search.
+// wantRepository asks whether to write a configuration although there is no repository whose history could be searched.
 // Without a terminal to ask at, the missing repository is a usage error, as is the answer no.
 func wantRepository(c *cli.Context, dir string) error {
 	repo, err := source.Open(dir)

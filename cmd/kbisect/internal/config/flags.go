@@ -198,7 +198,7 @@ func resolveCondition(t table, path []string, s string, all []Flag) (flags.Term,
 	return c, true
 }
 
-// Unknown says that there is no such flag, or no such value of it, with the nearest name; "" if there is.
+// Unknown says that a flag, or a value of it, does not exist, and names the nearest one; "" if it exists.
 func Unknown(c flags.Term, all []Flag) string {
 	i := slices.IndexFunc(all, func(f Flag) bool { return f.Name == c.Flag })
 	if i < 0 {
