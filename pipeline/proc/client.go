@@ -81,10 +81,11 @@ func (r *running) tend() {
 	r.change(func() { r.limits.Restore() })
 }
 
-// hold freezes all trials, since the user stops this process.
+// hold freezes all trials, since the user stops this process. Idle wardens end: they would continue it.
 func (r *running) hold() {
 	r.begin.Lock()
 	r.freeze(true)
+	Close()
 }
 
 // release lets them go on.
@@ -96,9 +97,8 @@ func (r *running) release() {
 func (r *running) freeze(on bool) {
 	var all []*trial
 	r.change(func() { r.held, all = on, slices.Collect(maps.Keys(r.all)) })
-	idle.freeze(on)
 	for _, t := range all {
-		for range 2 { // it takes the second when it has acted on the first
+		for range 2 { // it takes the second when its warden has acted on the first
 			select {
 			case t.hold <- on:
 			case <-t.left:
@@ -176,19 +176,6 @@ func (w *waiting) put(c *client) {
 	w.mu.Unlock()
 	if full {
 		c.close()
-	}
-}
-
-// freeze tells all whether the user stops this process: they would continue it.
-func (w *waiting) freeze(on bool) {
-	do := warden.DoThaw
-	if on {
-		do = warden.DoFreeze
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.list {
-		_ = c.send(warden.Command{Do: do})
 	}
 }
 

@@ -83,6 +83,10 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 	}
 	var next *turn
 	for next == nil || t.frozen || owed > 0 {
+		hold := t.hold
+		if owed > 0 || t.silent != nil { // the warden answers first
+			hold = nil
+		}
 		select {
 		case <-look.C:
 			trials.tend()
@@ -94,7 +98,7 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 		case on := <-gate:
 			t.paused = on
 			stand()
-		case on := <-t.hold:
+		case on := <-hold:
 			t.held = on
 			stand()
 		case x := <-turns:
@@ -148,6 +152,10 @@ func (t *trial) follow(ctx context.Context) error {
 	for {
 		t.result.Stall += stall(ran)
 		ran = time.Now()
+		hold := t.hold
+		if t.silent != nil { // the warden answers first
+			hold = nil
+		}
 		select {
 		case <-look.C:
 			trials.tend()
@@ -169,7 +177,7 @@ func (t *trial) follow(ctx context.Context) error {
 			}
 			t.paused = on
 			t.freeze()
-		case on := <-t.hold:
+		case on := <-hold:
 			t.held = on
 			t.freeze()
 		case <-t.clock.timer.C:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,6 +75,17 @@ func (p Process) Tracer() (pid int) {
 		}
 	}
 	return pid
+}
+
+// Pending reports whether one of these signals has been sent to p as a whole, and has not reached it yet.
+func (p Process) Pending(signals ...unix.Signal) bool {
+	for line := range strings.Lines(p.File("status")) {
+		if set, ok := strings.CutPrefix(line, "ShdPnd:"); ok {
+			bits, _ := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
+			return slices.ContainsFunc(signals, func(s unix.Signal) bool { return bits&(1<<(s-1)) != 0 })
+		}
+	}
+	return false
 }
 
 // Link reads a symbolic link of p in /proc, "" if that is not allowed.

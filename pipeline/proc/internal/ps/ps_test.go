@@ -2,8 +2,12 @@ package ps
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestPythonName(t *testing.T) {
@@ -27,4 +31,28 @@ func FuzzParseStat(f *testing.F) {
 			t.Errorf("%q: %+v", s, p)
 		}
 	})
+}
+
+// A signal is pending from when it is sent until the process hears of it, for which it may be kept waiting.
+func TestPending(t *testing.T) {
+	cmd := exec.Command("env", "--block-signal=TERM", "sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for p := (Process{PID: cmd.Process.Pid}); p.File("comm") != "sleep"; {
+		time.Sleep(time.Millisecond)
+	}
+	p, err := Read(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Pending(unix.SIGTERM, unix.SIGHUP) {
+		t.Error("before it is sent")
+	}
+	p.Signal(unix.SIGTERM)
+	if !p.Pending(unix.SIGHUP, unix.SIGTERM) || p.Pending(unix.SIGHUP) {
+		t.Errorf("after SIGTERM: %s", p.File("status"))
+	}
 }

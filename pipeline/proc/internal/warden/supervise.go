@@ -194,7 +194,8 @@ func (s *supervisor) finish() (again bool) {
 	removed := t.group.Remove()
 	r.Again = !s.sandboxed && len(stuck) == 0 && !r.Stopper && removed && len(lowered) == 0 && s.place == placed()
 	s.report(r)
-	if r.Stopper || !s.pause.on { // kbisect's own alarm may have gone off before the stop, as on a busy machine
+	if s.looks = 0; r.Stopper || !s.pause.on { // kbisect's own alarm may have gone off before the stop, as on a busy machine
+		s.looks = lookMax
 		wake()
 	}
 	return r.Again

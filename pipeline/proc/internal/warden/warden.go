@@ -45,6 +45,7 @@ type process struct {
 	alarm    *self.Alarm // it goes off when this process is stopped
 	limits   self.Limits // of this process, before any program ran
 	place    place       // likewise
+	looks    int         // how often kbisect is still looked at after the end of a tree
 }
 
 // supervise runs a warden, as long as orders come and nothing of the tree before is left.
@@ -73,35 +74,32 @@ func supervise() error {
 }
 
 // wait takes orders until kbisect is gone or this process is not as it was. A stop of kbisect that a tree leaves behind
-// may show only after its end, when nobody else looks: so for a while it is looked for, unless the user wants it.
+// may show only after its end, when nobody else looks: so for a while it is looked for. Before one that its user wants,
+// kbisect ends this process.
 func (p *process) wait() {
-	held, looks := false, 0
 	for {
 		var look <-chan time.Time
-		if looks > 0 {
+		if p.looks > 0 {
 			look = time.After(lookEvery)
 		}
 		select {
-		case c, ok := <-p.commands:
-			switch {
-			case !ok || c.Do == DoStart && !p.serve(c):
+		case c, ok := <-p.commands: // those that do not start a tree are for one that is gone already
+			if !ok || c.Do == DoStart && !p.serve(c) {
 				return
-			case c.Do == DoStart:
-				held, looks = false, lookMax
-			case c.Do != DoEnd: // which is for a tree that is gone already
-				held = c.Do == DoFreeze
 			}
 		case <-look:
-			if looks--; !held {
-				wake()
+			p.looks--
+			if kbisect, err := ps.Read(os.Getppid()); err == nil && kbisect.State == 'T' {
+				kbisect.Signal(unix.SIGCONT)
 			}
 		}
 	}
 }
 
-// wake continues kbisect, and takes a stop back that it has not acted on yet. It does nothing to one that runs.
+// wake continues kbisect, and takes a stop back that it has not acted on yet. It would take back one by Ctrl-Z as well,
+// of which kbisect still has to hear.
 func wake() {
-	if p, err := ps.Read(os.Getppid()); err == nil {
+	if p, err := ps.Read(os.Getppid()); err == nil && !p.Pending(unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU) {
 		p.Signal(unix.SIGCONT)
 	}
 }
