@@ -18,6 +18,7 @@ type Ends struct {
 	Good, Bad  Verdict
 	Why        string  // evidence in one line
 	Hint       string  // what a person may do when the ends do not differ
+	Opposite   string  // "better" or "worse": what the bad end is instead, where the ends differ the other way round; "" otherwise
 	OtherGood  bool    // Hint is to name another good end
 	Check      string  // what to look at before that: the beginning of such a hint
 	Past       Scatter // of earlier sessions, where that made few launches enough; zero: launches of this one told the noise

@@ -10,6 +10,7 @@ import (
 type Call struct {
 	global []string // -C and --config
 	base   []string // --base
+	metric []string // --metric, where it is given
 	trial  []string // how candidates are built and run, with the command behind --
 }
 
@@ -20,6 +21,7 @@ func NewCall(now, then []string) Call {
 	c := Call{
 		global: append(options(now, "C"), options(then, "config")...),
 		base:   options(then, "base"),
+		metric: options(then, "metric"),
 		trial:  options(then, "build", "output", "path", "keep", "in-worktree", "sandbox", "executor", "limit", "better", "as"),
 	}
 	if i := slices.Index(then, "--"); i >= 0 {
@@ -47,6 +49,9 @@ func options(args []string, names ...string) (out []string) {
 
 // Base is the option by which a gate was given its base; nil without one.
 func (c Call) Base() []string { return c.base }
+
+// Metric is the options by which metrics were chosen; nil without any.
+func (c Call) Metric() []string { return c.metric }
 
 // Line is a command of kbisect on the same repository, as a list of words.
 func (c Call) Line(args ...string) []string {

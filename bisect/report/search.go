@@ -131,6 +131,7 @@ func unsettled(d *Search, l Ledger) Command {
 		launched[x.Purpose]++
 		failed[x.Purpose] = failed[x.Purpose] || x.Outcome.Class != bisect.OK
 	}
+	measure := func(args ...string) []string { return l.Call.Again(append(args, l.Call.Metric()...)...) }
 	onWall := []string{"run", "--find", "slow", "--metric", "wall", "--bad", bad}
 	switch n := len(d.Suspects); {
 	case n > 0 && d.Result == bisect.Inconclusive:
@@ -144,12 +145,16 @@ func unsettled(d *Search, l Ledger) Command {
 		return Command{"find a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
 	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:
 		return Command{"see what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
+	case d.Ends.Opposite == "better":
+		return Command{"find what improved it", measure("run", "--improvement", "--good", good, "--bad", bad)}
+	case d.Ends.Opposite == "worse":
+		return Command{"find what made it worse", measure("run", "--good", good, "--bad", bad)}
 	case d.Axis == AxisFlags:
 		return Command{"compare the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
 	case launched[bisect.EndGood] == 1 && d.Result == bisect.NoDifference:
 		return Command{"compare the time of the whole run", l.Call.Again(append(onWall, "--good", good)...)}
 	}
-	return Command{"launch both until a change is shown or ruled out", l.Call.Again("compare", good, bad)}
+	return Command{"launch both until a change is shown or ruled out", measure("compare", good, bad)}
 }
 
 // outputFile is the file that keeps the output of the last launch in which a culprit showed what it is blamed for, and
@@ -269,7 +274,8 @@ type Ends struct {
 	Bad      string `json:"bad"`
 	Evidence string `json:"evidence"`
 	Hint     string `json:"hint"`
-	Past     *Past  `json:"past"` // what made few launches of the ends enough; null: nothing was known, or it was not needed
+	Opposite string `json:"opposite"` // better or worse: what the bad end is instead of what was looked for; "" otherwise
+	Past     *Past  `json:"past"`     // what made few launches of the ends enough; null: nothing was known, or it was not needed
 }
 
 // Past is what launches of one candidate scattered by in earlier sessions of the same command on the same device.
@@ -311,7 +317,7 @@ func NewSearch(in Input) *Search {
 		Schema: Schema, Session: in.Session, Axis: cmp.Or(in.Axis, AxisHistory), Result: f.Result,
 		Culprits: []Culprit{}, Fixes: []Fix{}, Rest: (*Share)(f.Rest), Suspects: []Suspect{}, MinimalSets: []MinimalSet{}, SafeSets: []SafeSet{}, SlowSets: []SlowSet{}, NotExcluded: []Assignment{},
 		Effects: append([]Term{}, in.Terms...), Advice: text(in.Advice), Levels: []Level{}, Hypotheses: []Hypothesis{}, Tests: []SetTest{},
-		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, nil},
+		Complete: f.Result == bisect.Found && !f.Spent, Ends: Ends{in.Good.ID, in.Bad.ID, f.Ends.Why, f.Ends.Hint, f.Ends.Opposite, nil},
 		Steps: append([]bisect.Step{}, f.Steps...), Range: f.Range, Matter: f.Matter, Unread: f.Unread, UnreadHunks: in.UnreadHunks, Prospect: f.Prospect, Explain: in.Explain, Totals: in.Totals(in.Spent, in.GPUHour),
 		Devices: append([]string{}, in.Devices...), Warnings: in.warnings(), Error: text(in.Error), Spent: f.Spent, Unwatched: in.Unwatched,
 	}

@@ -419,7 +419,8 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 
 // opposite says that the ends differ the other way round, and what to do.
 func (s *stage) opposite(e *bisect.Ends) {
-	if s.q.Faster {
+	if e.Opposite = "better"; s.q.Faster {
+		e.Opposite = "worse"
 		e.Why = "the bad end is worse, not better: " + e.Why
 		e.Hint = "to find what made it worse leave out --improvement"
 		return
