@@ -8,10 +8,9 @@ import (
 // Call is how the commands that a report suggests are called, so that they mean the same repository and the same
 // candidates. The zero value adds nothing.
 type Call struct {
-	global []string // -C and --config
-	base   []string // --base
-	metric []string // --metric, where it is given
-	trial  []string // how candidates are built and run, with the command behind --
+	global       []string // -C and --config
+	base, metric []string // --base and --metric
+	trial        []string // how candidates are built and run, with the command behind --
 }
 
 // NewCall reads it from two command lines, each with the name of the program first: now is that of this process, then
@@ -20,9 +19,8 @@ type Call struct {
 func NewCall(now, then []string) Call {
 	c := Call{
 		global: append(options(now, "C"), options(then, "config")...),
-		base:   options(then, "base"),
-		metric: options(then, "metric"),
-		trial:  options(then, "build", "output", "path", "keep", "in-worktree", "sandbox", "executor", "limit", "better", "as"),
+		base:   options(then, "base"), metric: options(then, "metric"),
+		trial: options(then, "build", "output", "path", "keep", "in-worktree", "sandbox", "executor", "limit", "better", "as"),
 	}
 	if i := slices.Index(then, "--"); i >= 0 {
 		c.trial = append(c.trial, then[i:]...)
@@ -49,9 +47,6 @@ func options(args []string, names ...string) (out []string) {
 
 // Base is the option by which a gate was given its base; nil without one.
 func (c Call) Base() []string { return c.base }
-
-// Metric is the options by which metrics were chosen; nil without any.
-func (c Call) Metric() []string { return c.metric }
 
 // Line is a command of kbisect on the same repository, as a list of words.
 func (c Call) Line(args ...string) []string {

@@ -78,14 +78,13 @@ func (d *Search) about() subject {
 
 // leftOut is what a search left out of its range and of its culprits.
 func leftOut(d *Search) LeftOut {
-	learned, paths := "inotify", "paths"
 	switch {
 	case d.Axis != AxisHistory:
 		return LeftOut{}
 	case d.Unread > 0 || d.UnreadHunks > 0:
-		return LeftOut{d.Unread, d.UnreadHunks, &learned}
+		return LeftOut{d.Unread, d.UnreadHunks, new("inotify")}
 	case d.Range > d.Matter:
-		return LeftOut{d.Range - d.Matter, 0, &paths}
+		return LeftOut{d.Range - d.Matter, 0, new("paths")}
 	}
 	return LeftOut{}
 }
@@ -131,13 +130,13 @@ func unsettled(d *Search, l Ledger) Command {
 		launched[x.Purpose]++
 		failed[x.Purpose] = failed[x.Purpose] || x.Outcome.Class != bisect.OK
 	}
-	measure := func(args ...string) []string { return l.Call.Again(append(args, l.Call.Metric()...)...) }
+	run := map[string][]string{"better": {"run", "--improvement"}, "worse": {"run"}}[d.Ends.Opposite]
+	measure := func(args ...string) []string { return l.Call.Again(append(args, l.Call.metric...)...) }
 	onWall := []string{"run", "--find", "slow", "--metric", "wall", "--bad", bad}
 	switch n := len(d.Suspects); {
 	case n > 0 && d.Result == bisect.Inconclusive:
-		const most = 5
 		show := []string{"git", "show", "--stat"}
-		for _, s := range d.Suspects[:min(n, most)] {
+		for _, s := range d.Suspects[:min(n, 5)] {
 			show = append(show, words.Short(s.Commit))
 		}
 		return Command{"see what the suspects change", show}
@@ -145,10 +144,8 @@ func unsettled(d *Search, l Ledger) Command {
 		return Command{"find a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
 	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:
 		return Command{"see what both ends do and print", l.Call.Again("try", "--good", good, "--bad", bad)}
-	case d.Ends.Opposite == "better":
-		return Command{"find what improved it", measure("run", "--improvement", "--good", good, "--bad", bad)}
-	case d.Ends.Opposite == "worse":
-		return Command{"find what made it worse", measure("run", "--good", good, "--bad", bad)}
+	case d.Ends.Opposite != "":
+		return Command{"find what made it " + d.Ends.Opposite, measure(append(run, "--good", good, "--bad", bad)...)}
 	case d.Axis == AxisFlags:
 		return Command{"compare the time of the whole run", l.Call.Again(append(onWall, "--axis", d.Axis)...)}
 	case launched[bisect.EndGood] == 1 && d.Result == bisect.NoDifference:
@@ -446,7 +443,7 @@ func (in Input) headline(d *Search) string {
 		return "No difference between the ends: " + f.Ends.Why
 	case f.Result == bisect.Broken:
 		return "Stopped: machine problem; no commit is blamed"
-	case f.Complaint.Class == "":
+	case f.Complaint.Class == "", len(f.Suspects) == 0:
 		return "Interrupted; the launches made so far are kept"
 	}
 	return fmt.Sprintf("Interrupted; the launches made so far are kept, %s left", words.Count(len(f.Suspects), "suspect"))
