@@ -53,6 +53,7 @@ type Experiment struct {
 	Effect   float64         // smallest change worth finding, as a fraction: 0.03; 0 stands for 0.005
 	Error    float64         // chance that an answer is wrong; 0 stands for 0.01
 	Pairs    int             // exactly so many; 0: as many as it takes, up to 120
+	Purpose  bisect.Purpose  // of launches of B; "": that of a bad end
 	Seed     uint64          // of the bootstrap
 
 	// Every asks for an answer for each number: when one has got worse, those that are still open have as
@@ -61,6 +62,10 @@ type Experiment struct {
 	// Accepts reports a number that is worse by no more than is let pass. The case is empty where all are
 	// meant; ratio is B's over A's. May be nil.
 	Accepts func(m metric.Metric, one string, ratio float64) bool
+
+	// Enough ends an experiment of a number of pairs before the last one, though not before MinPairs, if the bounds known
+	// by then are all that is asked for. May be nil.
+	Enough func([]Contrast) bool
 
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	OnPair func(n int, s []Sofar) // is told of every pair, with what is known then; may be nil
@@ -181,7 +186,7 @@ func (r *run) pair(n int) error {
 		}
 		req := bisect.Request{Candidate: r.A, Purpose: bisect.EndGood, Nth: r.c.Sides[side].Launches, Timing: true}
 		if side == 1 {
-			req.Candidate, req.Purpose = r.B, bisect.EndBad
+			req.Candidate, req.Purpose = r.B, cmp.Or(r.Purpose, bisect.EndBad)
 		}
 		o, err := r.Sampler.Sample(r.ctx, req)
 		if r.cut = errors.Is(err, bisect.ErrSpent); r.cut {
@@ -398,7 +403,7 @@ func (r *run) done(n int) bool {
 		r.warn(fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.unfit))
 		return true
 	case r.Pairs > 0:
-		return pairs >= r.Pairs || n >= r.Pairs+metric.MaxUnfit
+		return pairs >= r.Pairs || n >= r.Pairs+metric.MaxUnfit || pairs >= MinPairs && r.Enough != nil && r.Enough(r.describe())
 	case r.c.Answer == Open && hopeless(r.contrasts, r.want):
 		r.c.Hopeless = true
 		return true

@@ -249,6 +249,31 @@ func TestCompareTakesTurns(t *testing.T) {
 	}
 }
 
+// TestCompareEnough: the caller may end pairs early, though not before five, and the bounds hold in spite of the looks.
+func TestCompareEnough(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, x := range []struct{ from, pairs int }{{0, compare.MinPairs}, {7, 7}, {100, 8}} {
+		s := &script{show: func(b bool, _ int) bisect.Outcome { return times(rng, b, 1) }}
+		got := run(t, s, compare.Experiment{Pairs: 8, Purpose: "seed", Enough: func(all []compare.Contrast) bool { return all[0].Pairs >= x.from }})
+		if got.Pairs != x.pairs {
+			t.Errorf("enough from %d on: %d pairs, want %d", x.from, got.Pairs, x.pairs)
+		}
+	}
+	missed, trials := 0, 1000
+	for range trials { // it ends as soon as the bounds leave out that both are alike, as they are
+		s := &script{show: func(b bool, _ int) bisect.Outcome { return times(rng, b, 1) }}
+		outside := func(k compare.Contrast) bool { return k.Bound.Low > 1 || k.Bound.High < 1 }
+		got := run(t, s, compare.Experiment{Pairs: 8, Error: 0.05, Enough: func(all []compare.Contrast) bool { return outside(all[0]) }})
+		if outside(got.Contrasts[0]) {
+			missed++
+		}
+	}
+	if missed > trials*5/100 {
+		t.Errorf("%d of %d intervals of 95 %% miss", missed, trials)
+	}
+	t.Logf("%d of %d miss", missed, trials)
+}
+
 func TestCompareUnknownMetric(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := compare.Experiment{

@@ -115,7 +115,7 @@ func (c *Experiment) criteria() criteria {
 		w.least = math.Log1p(c.Effect)
 	}
 	if c.Pairs > 0 {
-		w.looks = 1 // nothing is decided before the last pair
+		w.looks = 1 // nothing is decided before the last pair; a few looks by Enough cost less than the tests are strict, TestCompareEnough
 	}
 	return w
 }

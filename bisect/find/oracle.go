@@ -2,6 +2,7 @@ package find
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -22,8 +23,11 @@ type SetOracle struct {
 	Candidate func(sets.Set) (bisect.Candidate, error)
 	Sampler   bisect.Sampler
 	search.Options
-	Clean bool        // certificates come from clean builds
-	Class bool        // only how launches end tells ends apart, no metric does
+	Clean bool // certificates come from clean builds
+	Class bool // only how launches end tells ends apart, no metric does
+	// Timed says that a launch which confirms a safe set finds the same as one which times it, so that it is both, in turn
+	// with launches of the good end.
+	Timed bool
 	Spent func() bool // reports that the budget is used up, for launches in turn; may be nil
 	// Parts says that sets are parts of a change, so that most are not programs anyone has written: one that ends in
 	// another exception than the bad end fails for a reason of its own.
@@ -62,7 +66,13 @@ func (o *SetOracle) Test(ctx context.Context, r sets.Request) (sets.Result, erro
 	case o.slow != nil:
 		return o.compare(ctx, c, r)
 	}
-	x, err := o.led.Sample(ctx, o.request(c, r))
+	req := o.request(c, r)
+	x, err := o.led.Sample(ctx, req)
+	if err == nil && req.Timing && x.Class == bisect.OK {
+		if _, err = o.led.Sample(ctx, bisect.Request{Candidate: o.good, Purpose: bisect.EndGood, Nth: r.Nth, Timing: true}); errors.Is(err, bisect.ErrSpent) {
+			err = nil // what the set did is known
+		}
+	}
 	if err == nil && r.Purpose == sets.AllChanges && !o.ends.Differ {
 		return o.Read(x.Outcome), nil // a flaky complaint: this launch of the bad end may be the first to show it
 	}
@@ -76,6 +86,7 @@ func (o *SetOracle) request(c bisect.Candidate, r sets.Request) bisect.Request {
 	if !r.Full && o.q.Complaint.Class == bisect.Timeout {
 		out.Hurry = o.q.Hurry()
 	}
+	out.Timing = o.Timed && r.Purpose == sets.Seeding && out.Hurry == "" && out.Past == 0
 	return out
 }
 

@@ -2,8 +2,10 @@ package find
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -51,6 +53,50 @@ func TestSetOracleCountsItsLaunches(t *testing.T) {
 		}
 		if want := map[bool]sets.Answer{true: sets.Fail, false: sets.Pass}[r.Set.Len() > 0]; x.Answer != want {
 			t.Errorf("test %d: %v, want %v", n, x.Answer, want)
+		}
+	}
+}
+
+// A launch that confirms a safe set times it as well, in turn with the good end, unless it may be stopped early.
+func TestSetOracleTimesSeeds(t *testing.T) {
+	for _, timed := range []bool{true, false} {
+		for _, class := range []bisect.Class{bisect.Crash, bisect.Timeout} {
+			var made []bisect.Request
+			o := &SetOracle{
+				Candidate: func(s sets.Set) (bisect.Candidate, error) { return bisect.Candidate{Commit: "c" + s.Key()}, nil },
+				Options:   plain, Class: true, Timed: timed,
+			}
+			whole := sets.Of(0, 1)
+			o.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+				made = append(made, r)
+				if r.Candidate.Commit == "c"+whole.Key() {
+					return bisect.Outcome{Class: class, Phase: "run", Wall: 9}, nil
+				}
+				return bisect.Outcome{Class: bisect.OK, Wall: 1}, nil
+			})
+			for _, r := range []sets.Request{
+				{Purpose: sets.Baseline}, {Set: whole, Purpose: sets.AllChanges}, {Set: sets.Of(1), Purpose: sets.Prefix},
+				{Set: sets.Of(1), Purpose: sets.Seeding}, {Set: sets.Of(1), Purpose: sets.Seeding, Nth: 1}, {Set: whole, Purpose: sets.Seeding},
+			} {
+				if _, err := o.Test(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			pairs := timed && class == bisect.Crash
+			var turns []string
+			for _, r := range made[3:] {
+				if r.Timing != pairs {
+					t.Errorf("timed %v, %s: %+v", timed, class, r)
+				}
+				turns = append(turns, fmt.Sprintf("%s%d", r.Purpose, r.Nth))
+			}
+			want := "seed0 seed1 seed0" // the first of the good end is its baseline
+			if pairs {
+				want = "seed0 seed1 end-good1 seed0"
+			}
+			if got := strings.Join(turns, " "); got != want {
+				t.Errorf("timed %v, %s: %s, want %s", timed, class, got, want)
+			}
 		}
 	}
 }

@@ -78,15 +78,15 @@ func (e *enumeration) try(seed Set) error {
 func (e *enumeration) test(seed Set) (answer Answer, g *Guilty, err error) {
 	e.seed = seed
 	defer func() { e.seed, e.finder.hunt = nil, nil }()
-	answer, err = e.tester.ask(seed, seeding)
+	answer, err = e.tester.ask(seed, Seeding)
 	if err == nil && answer == Pass && e.tester.repeats > 1 {
-		answer, err = e.tester.vote(seed, seeding, hidden)
+		answer, err = e.tester.vote(seed, Seeding, hidden)
 	}
 	if err != nil || answer != Fail {
 		return answer, nil, err
 	}
 	if g, err = e.finder.minimal(seed); err == nil && g == nil {
-		answer, err = e.tester.ask(seed, seeding) // it may turn out not to fail
+		answer, err = e.tester.ask(seed, Seeding) // it may turn out not to fail
 	}
 	return answer, g, err
 }
@@ -103,7 +103,7 @@ func (e *enumeration) recheck() error {
 			return false
 		}
 		var a Answer
-		if a, err = e.tester.vote(s.Atoms, seeding, hidden); err == nil && a == undecided {
+		if a, err = e.tester.vote(s.Atoms, Seeding, hidden); err == nil && a == undecided {
 			e.blocked = append(e.blocked, s.Atoms)
 		}
 		return err == nil && a != Pass

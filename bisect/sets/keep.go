@@ -16,8 +16,7 @@ type keeper struct {
 	tester *tester
 	scope  *scope
 	found  *Finding
-	time   func(context.Context, Set) (e bisect.Effect, higher bool, err error) // may be nil
-	higher bool                                                                 // more of what is timed is better
+	time   func(ctx context.Context, on Set, enough func(bisect.Effect) bool) (bisect.Effect, error) // may be nil
 }
 
 func (k *keeper) run(e *enumeration, progress func()) error {
@@ -68,18 +67,24 @@ func (k *keeper) confirm(s *Safe) error {
 }
 
 // recommend times safe sets against nothing on, the most valuable first, and recommends the fastest; nothing on is one
-// of them. Sets whose intervals overlap count as equally fast, and the more valuable one wins.
+// of them. Sets whose intervals overlap count as equally fast, and the more valuable one wins. A set that can no longer
+// win is launched no further.
 func (k *keeper) recommend(timed []Safe, progress func()) error {
+	least := 1.0 // of the fastest set so far, the lower bound; at first that of nothing on
 	for i := range timed {
-		effect, higher, err := k.time(k.tester.ctx, timed[i].Atoms)
+		loses := func(e bisect.Effect) bool { _, low, _ := slowdown(e); return low >= least }
+		effect, err := k.time(k.tester.ctx, timed[i].Atoms, loses)
 		if err != nil {
 			return err
 		}
-		timed[i].Effect, k.higher = &effect, k.higher || higher
+		timed[i].Effect = &effect
+		if _, low, high := slowdown(effect); high < least {
+			least = low
+		}
 		progress()
 	}
 	failed := map[*Safe]bool{}
-	for s := k.fastest(timed, failed); s != nil && k.gains(*s.Effect); s = k.fastest(timed, failed) {
+	for s := fastest(timed, failed); s != nil && gains(*s.Effect); s = fastest(timed, failed) {
 		best := *s
 		k.found.Recommended = &best // also where the budget ends before it is confirmed
 		if !s.Confirmed {
@@ -97,18 +102,18 @@ func (k *keeper) recommend(timed []Safe, progress func()) error {
 }
 
 // gains reports whether a set is not slower than the base, with nothing on.
-func (k *keeper) gains(e bisect.Effect) bool {
+func gains(e bisect.Effect) bool {
 	const slower = 1.02 // beyond this a set is not recommended even where its interval holds 1
-	ratio, low, _ := k.slowdown(e)
+	ratio, low, _ := slowdown(e)
 	return low <= 1 && ratio <= slower
 }
 
 // fastest is the fastest of the timed sets other than some; nil for none. Of equally fast ones it is the first, which
 // is the most valuable.
-func (k *keeper) fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
+func fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
 	least := 0.0
 	for i := range timed {
-		if _, low, high := k.slowdown(*timed[i].Effect); !not[&timed[i]] && (best == nil || high < least) {
+		if _, low, high := slowdown(*timed[i].Effect); !not[&timed[i]] && (best == nil || high < least) {
 			best, least = &timed[i], low
 		}
 	}
@@ -116,8 +121,8 @@ func (k *keeper) fastest(timed []Safe, not map[*Safe]bool) (best *Safe) {
 }
 
 // slowdown is an effect with its interval as ratios of which less is better.
-func (k *keeper) slowdown(e bisect.Effect) (ratio, low, high float64) {
-	if k.higher {
+func slowdown(e bisect.Effect) (ratio, low, high float64) {
+	if e.Higher {
 		return 1 / e.Ratio, 1 / e.High, 1 / e.Low
 	}
 	return e.Ratio, e.Low, e.High

@@ -390,12 +390,12 @@ func TestOpaque(t *testing.T) {
 // The fastest safe set is recommended; nothing on is one of them.
 func TestRecommended(t *testing.T) {
 	for _, slower := range []float64{0, 2} {
-		s := Search{Space: space(t, plainAtoms(6)), Oracle: guilty([]int{1, 3}), Goal: All, Time: func(_ context.Context, on Set) (bisect.Effect, bool, error) {
+		s := Search{Space: space(t, plainAtoms(6)), Oracle: guilty([]int{1, 3}), Goal: All, Time: func(_ context.Context, on Set, _ func(bisect.Effect) bool) (bisect.Effect, error) {
 			ratio := 1.1 - 0.3*float64(on.Len()%2) + slower
 			if on.Has(3) {
 				ratio -= 0.2
 			}
-			return bisect.Effect{Metric: "time", Ratio: ratio}, false, nil
+			return bisect.Effect{Metric: "time", Ratio: ratio}, nil
 		}}
 		f := find(t, s)
 		if !f.Safe[0].Maximum || !f.Safe[0].Confirmed || f.Safe[0].Effect == nil {
@@ -415,15 +415,56 @@ func TestRecommended(t *testing.T) {
 func TestRecommendedHigher(t *testing.T) {
 	s := Search{Space: space(t, plainAtoms(6)), Oracle: guilty([]int{1, 3}), Goal: All}
 	for with, want := range map[int]Set{1: all(6, 3), 3: all(6, 1), 9: nil} {
-		s.Time = func(_ context.Context, on Set) (bisect.Effect, bool, error) {
+		s.Time = func(_ context.Context, on Set, _ func(bisect.Effect) bool) (bisect.Effect, error) {
 			ratio := 0.8
 			if on.Has(with) {
 				ratio = 1.4
 			}
-			return bisect.Effect{Metric: "bandwidth", Ratio: ratio, Low: ratio - 0.1, High: ratio + 0.1}, true, nil
+			return bisect.Effect{Metric: "bandwidth", Ratio: ratio, Low: ratio - 0.1, High: ratio + 0.1, Higher: true}, nil
 		}
 		if f := find(t, s); f.Recommended == nil || !f.Recommended.Atoms.Equal(want) {
 			t.Errorf("with %d: %+v", with, f.Recommended)
+		}
+	}
+}
+
+// A set is timed until it can no longer be the fastest: it is slower than nothing on, or than the one before.
+func TestTimedNoLongerThanNeeded(t *testing.T) {
+	bounds := map[int][2]float64{1: {0.5, 0.6}, 3: {0.7, 0.8}} // by the atom that is left out; 3 is timed first
+	for _, higher := range []bool{false, true} {
+		got := map[int][]bool{}
+		s := Search{Space: space(t, plainAtoms(6)), Oracle: guilty([]int{1, 3}), Goal: All}
+		s.Time = func(_ context.Context, on Set, enough func(bisect.Effect) bool) (bisect.Effect, error) {
+			out := 1
+			if on.Has(1) {
+				out = 3
+			}
+			effect := func(low, high float64) bisect.Effect {
+				if higher {
+					low, high = 1/high, 1/low
+				}
+				return bisect.Effect{Metric: "m", Ratio: (low + high) / 2, Low: low, High: high, Higher: higher}
+			}
+			for _, low := range []float64{0.4, 0.7, 0.75, 1, 1.1} {
+				got[out] = append(got[out], enough(effect(low, 1.3)))
+			}
+			return effect(bounds[out][0], bounds[out][1]), nil
+		}
+		f := find(t, s)
+		order := []int{1, 3}
+		if f.Safe[0].Atoms.Has(1) {
+			order = []int{3, 1}
+		}
+		least := 1.0
+		for _, out := range order {
+			var want []bool
+			for _, low := range []float64{0.4, 0.7, 0.75, 1, 1.1} {
+				want = append(want, low >= least)
+			}
+			if !slices.Equal(got[out], want) {
+				t.Errorf("without %d: %v, want %v", out, got[out], want)
+			}
+			least = bounds[out][0]
 		}
 	}
 }

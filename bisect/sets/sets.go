@@ -81,8 +81,9 @@ type Search struct {
 	Expand  func(atom int) []Atom
 	Divided bool
 
-	// Time compares a safe set with nothing on. Higher says that more of what it measures is better. May be nil.
-	Time func(ctx context.Context, on Set) (e bisect.Effect, higher bool, err error)
+	// Time compares a safe set with nothing on, by no more launches than it takes until enough accepts what is known.
+	// May be nil.
+	Time func(ctx context.Context, on Set, enough func(bisect.Effect) bool) (bisect.Effect, error)
 
 	OnTest     func(Test)     // is called after every test; may be nil
 	OnProgress func(Progress) // is called after every test between the ends; may be nil

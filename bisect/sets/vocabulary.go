@@ -45,12 +45,12 @@ const (
 	AllChanges Purpose = "end-bad"  // everything on
 	Prefix     Purpose = "search"
 	Verifying  Purpose = "certify"
+	Seeding    Purpose = "seed" // all but the cheapest set that hits every guilty set known
 )
 
 const (
 	claimAlone   Purpose = "alone"   // a claimed set, and nothing else
 	claimWithout Purpose = "without" // all but a claimed set
-	seeding      Purpose = "seed"    // all but the cheapest set that hits every guilty set known
 	valuing      Purpose = "value"   // another value of a guilty flag
 	building     Purpose = "builds"
 	masking      Purpose = "mask"

@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline"
 )
 
 // flags finds which values of flags are to blame or, if both ends pass, what each flag costs.
@@ -30,7 +31,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return &report.Setting{Env: append([]string{}, by.Apply(nil)...), Args: append([]string{}, by.Args()...), Compile: append([]string{}, by.Compile()...), Flags: assign}
 	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, setting: setting, goal: sets.All, timed: true,
+		space: flags.Space, words: flags.Words, assign: flags.Away, setting: setting, goal: sets.All, timed: true, timesSeeds: x.session.Policy.Caches == pipeline.Cold,
 		sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil
@@ -150,7 +151,7 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 	if len(best) == 0 {
 		return nil
 	}
-	effect, _, err := x.time(ctx, a, best, x.found.Levels)
+	effect, err := x.time(ctx, a, best, func(bisect.Effect) bool { return false }, x.found.Levels)
 	if err != nil || effect.Metric == "" {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
@@ -20,28 +21,29 @@ import (
 // axis is what a search over sets varies: what can be on and off, and which candidate a set of it is. The empty set
 // is the good end, and the whole space the bad one. Functions take sets of atoms that space has.
 type axis struct {
-	space     *sets.Space
-	candidate func(sets.Set) (bisect.Candidate, error)
-	words     func(sets.Set) string
-	assign    func(sets.Set) map[string]string // nil for hunks
-	setting   func(sets.Set) *report.Setting   // likewise
-	hunks     func() []report.Hunk             // by atom; nil for flags
-	claims    []sets.Claim
-	undecided []sets.Judged // claims about flags that are not searched
-	goal      sets.Goal
-	clean     bool // verdicts are certified with clean builds
-	expand    func(int) []sets.Atom
-	divided   bool // expand splits an atom into its parts; without it, other atoms replace it
-	timed     bool // safe sets are timed
-	sampler   bisect.Sampler
-	class     bool        // only how launches end counts, never a metric
-	again     func() axis // a copy as it was before the search, for foresight
-	cuts      sets.Cuts   // shared by the search and its repetitions
+	space      *sets.Space
+	candidate  func(sets.Set) (bisect.Candidate, error)
+	words      func(sets.Set) string
+	assign     func(sets.Set) map[string]string // nil for hunks
+	setting    func(sets.Set) *report.Setting   // likewise
+	hunks      func() []report.Hunk             // by atom; nil for flags
+	claims     []sets.Claim
+	undecided  []sets.Judged // claims about flags that are not searched
+	goal       sets.Goal
+	clean      bool // verdicts are certified with clean builds
+	expand     func(int) []sets.Atom
+	divided    bool // expand splits an atom into its parts; without it, other atoms replace it
+	timed      bool // safe sets are timed
+	timesSeeds bool // by the launches that confirm them, which find the same as others: empty caches
+	sampler    bisect.Sampler
+	class      bool        // only how launches end counts, never a metric
+	again      func() axis // a copy as it was before the search, for foresight
+	cuts       sets.Cuts   // shared by the search and its repetitions
 }
 
 // search is a search along the axis, and the oracle that answers it with trials of sampler.
 func (a axis) search(opts search.Options, sampler bisect.Sampler) (*sets.Search, *find.SetOracle) {
-	oracle := &find.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil}
+	oracle := &find.SetOracle{Candidate: a.candidate, Sampler: sampler, Options: opts, Clean: a.clean, Class: a.class, Parts: a.hunks != nil, Timed: a.timesSeeds}
 	return &sets.Search{Space: a.space, Oracle: oracle, Goal: a.goal, Claims: a.claims, Expand: a.expand, Divided: a.divided, Cuts: a.cuts}, oracle
 }
 
@@ -70,8 +72,8 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	s.OnProgress = func(p sets.Progress) { show.Remaining(p, len(x.session.Slots.Each)) }
 	levels := map[string]float64{}
 	if a.timed {
-		s.Time = func(ctx context.Context, set sets.Set) (bisect.Effect, bool, error) {
-			return x.time(ctx, a, set, levels)
+		s.Time = func(ctx context.Context, set sets.Set, enough func(bisect.Effect) bool) (bisect.Effect, error) {
+			return x.time(ctx, a, set, enough, levels)
 		}
 	}
 	stop := foresight{session: x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
@@ -119,38 +121,55 @@ func (a axis) hint(e bisect.Ends) string {
 	return e.Check + "it fails without the change too: search the commits (kbisect run --good REV)"
 }
 
-// time compares a safe set with the empty one in alternating launches; higher says that more is better. Both
-// medians go into levels, by the key of their set. An effect without a metric says that nothing could be measured.
-func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, levels map[string]float64) (e bisect.Effect, higher bool, err error) {
+// time compares a safe set with the empty one in alternating launches, until the effect is known as closely as the
+// smallest change that is worth finding, enough accepts it, or there are progress.TimedPairs of them. Both medians go
+// into levels, by the key of their set. An effect without a metric says that nothing could be measured.
+func (x *setSearch) time(ctx context.Context, a axis, set sets.Set, enough func(bisect.Effect) bool, levels map[string]float64) (bisect.Effect, error) {
+	const doubt = 0.05 // that the interval of an effect does not hold it
 	none := bisect.Effect{Ratio: 1, Low: 1, High: 1}
 	if len(set) == 0 {
-		return none, false, nil
+		return none, nil
 	}
 	base, err := a.candidate(nil)
 	if err != nil {
-		return none, false, err
+		return none, err
 	}
 	tested, err := a.candidate(set)
 	if err != nil {
-		return none, false, err
+		return none, err
 	}
 	s := x.session
 	s.Display.Say(fmt.Sprintf("%-9s %s | %s", "timing", a.words(set), s.Display.Far()))
-	c := compare.Experiment{A: base, B: tested, Sampler: s.Memory, Metrics: x.options.Metrics, Effect: x.options.Effect, Error: x.options.Error, Fallback: s.Policy.WallTime(), Pairs: progress.TimedPairs, Seed: uint64(s.Policy.Seed), Spent: s.Spent}
+	c := compare.Experiment{
+		A: base, B: tested, Sampler: s.Memory, Metrics: x.options.Metrics, Effect: x.options.Effect, Error: doubt, Fallback: s.Policy.WallTime(),
+		Pairs: progress.TimedPairs, Seed: uint64(s.Policy.Seed), Spent: s.Spent,
+		Enough: func(all []compare.Contrast) bool {
+			_, e := whole(all)
+			return e.High/e.Low <= 1+2*x.options.Effect || enough(e)
+		},
+	}
+	if a.timesSeeds {
+		c.Purpose = bisect.Purpose(sets.Seeding)
+	}
 	got, err := c.Run(ctx)
 	if err != nil || len(got.Contrasts) == 0 || got.ByClass && got.Answer == compare.Worse {
-		return none, false, err
+		return none, err
 	}
-	best := got.Contrasts[0]
-	for _, k := range got.Contrasts {
-		if k.All {
-			best = k
-		}
-	}
-	levels[set.Key()], levels[sets.Set(nil).Key()] = float64(best.B.Median), float64(best.A.Median)
-	e = bisect.Effect{Metric: best.Metric.Name, Ratio: best.Ratio.Value, Low: best.Ratio.Low, High: best.Ratio.High, Higher: best.Metric.Higher}
+	k, e := whole(got.Contrasts)
+	levels[set.Key()], levels[sets.Set(nil).Key()] = float64(k.B.Median), float64(k.A.Median)
 	if !(e.Ratio > 0) || math.IsInf(e.High, 0) || math.IsNaN(e.High) {
-		return none, false, nil
+		return none, nil
 	}
-	return e, best.Metric.Higher, nil
+	return e, nil
+}
+
+// whole is the contrast of all cases, or else the first one, and its effect with bounds that hold however often one
+// looked.
+func whole(all []compare.Contrast) (compare.Contrast, bisect.Effect) {
+	k := all[max(0, slices.IndexFunc(all, func(k compare.Contrast) bool { return k.All }))]
+	low, high := min(k.Ratio.Value, k.Bound.Low), max(k.Ratio.Value, k.Bound.High)
+	if low == 0 || math.IsInf(high, 1) { // too few launches for such bounds
+		low, high = k.Ratio.Low, k.Ratio.High
+	}
+	return k, bisect.Effect{Metric: k.Metric.Name, Ratio: k.Ratio.Value, Low: low, High: high, Higher: k.Metric.Higher}
 }
