@@ -71,6 +71,14 @@ func (r *Root) Close() error {
 	}
 	r.lock.Close()
 	os.Remove(filepath.Dir(r.Dir)) // fails while another job works there
+	return r.inTime(err)
+}
+
+// inTime drops the error of a removal that was given up since somebody waits: the next job removes the rest.
+func (r *Root) inTime(err error) error {
+	if r.ctx.Err() != nil && errors.Is(err, r.ctx.Err()) {
+		return nil
+	}
 	return err
 }
 

@@ -123,7 +123,7 @@ func (w *Workspace) Remove() error {
 	if w.export == nil {
 		return nil
 	}
-	return errors.Join(w.export.Close(), w.root.remove(w.Folder))
+	return w.root.inTime(errors.Join(w.export.Close(), w.root.remove(w.Folder)))
 }
 
 // Switch brings the export to a commit. A clean one keeps nothing of what was built before. An error for which

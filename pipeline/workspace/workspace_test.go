@@ -165,6 +165,38 @@ func TestOpenRemovesStaleFolders(t *testing.T) {
 	}
 }
 
+// What an interrupted job has no time to remove is not an error of it: the next one removes the rest.
+func TestCloseWhenTimeIsUp(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "work")
+	ctx, interrupt := context.WithCancel(t.Context())
+	r, err := Open(ctx, filepath.Join(parent, "first"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := filepath.Join(r.Dir, "tree")
+	if err := os.Mkdir(tree, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	interrupt()
+	<-r.ctx.Done()
+	if err := r.Close(); err != nil {
+		t.Errorf("closed: %v", err)
+	}
+	if _, err := os.Stat(tree); err != nil {
+		t.Errorf("removed although time was up: %v", err)
+	}
+	next, err := Open(t.Context(), filepath.Join(parent, "next"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(tree); err == nil {
+		t.Error("the next job left it")
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Jobs that begin and end at once share the folder above theirs, which the last one removes.
 func TestRootsComeAndGo(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "work")
