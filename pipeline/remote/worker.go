@@ -118,8 +118,11 @@ func (s Spec) run(ctx context.Context, version string, res *Result) error {
 	}
 	res.Outcome, err = p.Sample(ctx, s.Request)
 	res.Keys = p.Config.Recipe.Keys
+	if len(p.Config.Devices) > 0 {
+		res.Devices = nil // instead of what the environment said
+	}
 	for _, d := range p.Config.Devices {
-		res.Devices = []string{d.Device().UUID}
+		res.Devices = append(res.Devices, d.Device().UUID)
 	}
 	return err
 }

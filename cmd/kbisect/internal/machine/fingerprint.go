@@ -16,6 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// quotes may stand around the path of a file in a command for a shell.
+const quotes = `;"'()`
+
 // Fingerprint is a digest of what launches find on this machine besides their candidates: the environment, the
 // programs on PATH, the libraries and packages in the usual places, the kernel, the devices and their driver, this
 // program, and the files outside of the candidates that the words of a command name. Files count by size, mode and
@@ -67,11 +70,15 @@ func Fingerprint(ctx context.Context, env, words []string) string {
 	} {
 		f.stat(file)
 	}
-	// A word may be a whole command for a shell. A file after > is written and not read.
+	// A word may be a whole command for a shell, or an option with its value. A file after > is written and not read.
 	for _, word := range words {
 		before := ""
 		for _, w := range strings.Fields(word) {
-			if file := strings.Trim(w, `;"'()`); filepath.IsAbs(file) && !strings.HasSuffix(before, ">") {
+			file := strings.Trim(w, quotes)
+			if _, value, ok := strings.Cut(file, "="); ok && !filepath.IsAbs(file) {
+				file = strings.Trim(value, quotes)
+			}
+			if filepath.IsAbs(file) && !strings.HasSuffix(before, ">") {
 				f.tree(file)
 			}
 			before = w

@@ -33,6 +33,8 @@ func TestFingerprint(t *testing.T) {
 		}, true},
 		{"the user's git", func(t *testing.T, m *found) { m.write(t, ".gitconfig", "[core]\n") }, false},
 		{"an input that the command names", func(t *testing.T, m *found) { m.write(t, "data/weights", "others") }, false},
+		{"an input that an option names", func(t *testing.T, m *found) { m.write(t, "table", "others") }, false},
+		{"an input that a variable names", func(t *testing.T, m *found) { m.write(t, "vocabulary", "others") }, false},
 		{"an input touched", func(t *testing.T, m *found) {
 			then := time.Unix(1_600_000_000, 0)
 			if err := os.Chtimes(m.at("data/weights"), then, then); err != nil {
@@ -50,12 +52,12 @@ func TestFingerprint(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			m := &found{dir: t.TempDir()}
-			for _, file := range []string{"bin/nvcc", "bin/__pycache__/y.pyc", "lib/python3.12/site-packages/torch/y.pyc", "data/weights", "v1/shapes", "v2/shapes", "out/log", "notes"} {
+			for _, file := range []string{"bin/nvcc", "bin/__pycache__/y.pyc", "lib/python3.12/site-packages/torch/y.pyc", "data/weights", "v1/shapes", "v2/shapes", "out/log", "notes", "table", "vocabulary"} {
 				m.write(t, file, "")
 			}
 			m.link(t, "v1", "current")
 			m.env = []string{"PATH=" + m.at("bin"), "HOME=" + m.dir}
-			m.words = []string{"sh", "-c", "bench '" + m.at("data") + "' " + m.at("current") + " > " + m.at("out/log")}
+			m.words = []string{"sh", "-c", "bench '" + m.at("data") + "' " + m.at("current") + " > " + m.at("out/log"), "--table=" + m.at("table"), "VOCABULARY='" + m.at("vocabulary") + "' bench"}
 			before := Fingerprint(t.Context(), m.env, m.words)
 			x.change(t, m)
 			if same := Fingerprint(t.Context(), m.env, m.words) == before; same != x.same {

@@ -20,8 +20,12 @@ import (
 
 const (
 	folder = 0o040000
+	link   = 0o120000
 	pin    = 0o160000 // a submodule's commit (gitlink)
 )
+
+// through is the line of a link at or on the way to a chosen path. Other lines begin with a quote.
+const through = "link\n"
 
 // ErrMalformed is the error of a tree object that cannot be parsed.
 var ErrMalformed = errors.New("malformed")
@@ -54,7 +58,7 @@ func Entries(data []byte, idLen int, do func(mode uint32, name, id []byte)) erro
 // canonical maps the modes of old histories (100664 and the like) to the five that git writes today.
 func canonical(mode uint32) uint32 {
 	switch kind := mode & 0o170000; {
-	case kind == folder, kind == pin, kind == 0o120000:
+	case kind == folder, kind == pin, kind == link:
 		return kind
 	case mode&0o100 != 0:
 		return 0o100755
@@ -108,7 +112,8 @@ func New(paths []string, read func(tree string) ([]byte, error)) *Keys {
 }
 
 // Of is the key of a tree: without paths its id, else a SHA-256 over the entries at the paths. Equal keys mean
-// equal inputs. A path that does not exist contributes nothing.
+// equal inputs. A path that does not exist contributes nothing. Where one leads through a link, the key is the tree's id:
+// what the link leads to may be anywhere.
 func (k *Keys) Of(tree string) (string, error) {
 	if k.root == nil {
 		return tree, nil
@@ -121,7 +126,9 @@ func (k *Keys) Of(tree string) (string, error) {
 		return "", err
 	}
 	key, ok := k.of[lines]
-	if !ok {
+	if strings.Contains("\n"+lines, "\n"+through) {
+		key = tree
+	} else if !ok {
 		sum := sha256.Sum256([]byte(lines))
 		key = hex.EncodeToString(sum[:])
 		k.of[lines] = key
@@ -156,6 +163,8 @@ func (k *Keys) lines(tree string, n *node) (string, error) {
 	for i, kid := range n.kids {
 		switch e := found[i]; {
 		case e.id == nil:
+		case e.mode == link:
+			b = append(b, through...)
 		case kid.wanted, e.mode == pin: // a pin stands for everything in the submodule
 			b = fmt.Appendf(b, "%q %o %x\n", kid.path, e.mode, e.id)
 		case e.mode == folder:
@@ -232,6 +241,6 @@ func (k *Keys) Drop(dir string) error { return os.RemoveAll(k.file(dir)) }
 
 // file is the path of the file for these paths.
 func (k *Keys) file(dir string) string {
-	sum := sha256.Sum256([]byte(strings.Join(k.paths, "\n")))
+	sum := sha256.Sum256([]byte(through + strings.Join(k.paths, "\n"))) // older files have keys that stop at links
 	return filepath.Join(dir, "keys-"+hex.EncodeToString(sum[:8]))
 }

@@ -39,7 +39,8 @@ func (f *forest) add(data []byte) (id string) {
 	return id
 }
 
-// plant makes the tree of files, by path, with their contents. A content that begins with "pin " is a submodule's commit.
+// plant makes the tree of files, by path, with their contents. A content that begins with "pin " is a submodule's commit,
+// one that begins with "link " a symbolic link.
 func (f *forest) plant(files map[string]string) (id string) {
 	type entry struct {
 		mode, name string
@@ -53,6 +54,8 @@ func (f *forest) plant(files map[string]string) (id string) {
 			mode := "100644"
 			if strings.HasPrefix(content, "pin ") {
 				mode = "160000"
+			} else if strings.HasPrefix(content, "link ") {
+				mode = "120000"
 			}
 			sum := sha1.Sum([]byte(content))
 			all = append(all, entry{mode, name, sum[:]})
@@ -123,6 +126,23 @@ func TestEqualKeysAreEqualInputs(t *testing.T) {
 			t.Error("a tree without inputs is not like the empty one")
 		}
 	})
+}
+
+// A path that is a link, or leads through one, chooses the whole tree: what the link leads to may be anywhere.
+func TestKeysThroughLinks(t *testing.T) {
+	f := &forest{trees: map[string][]byte{}}
+	tree := func(content string) string {
+		return f.plant(map[string]string{"include": "link src/include", "main.c": "1", "src/include/x.h": content})
+	}
+	a, b := tree("1"), tree("2")
+	for path, differ := range map[string]bool{"include/x.h": true, "include": true, "main.c": false, "src/include/x.h": true, "include2/x.h": false} {
+		keys := inputs.New([]string{path}, f.read)
+		keyA, errA := keys.Of(a)
+		keyB, errB := keys.Of(b)
+		if errA != nil || errB != nil || (keyA != keyB) != differ {
+			t.Errorf("%s: %s and %s, %v %v", path, keyA, keyB, errA, errB)
+		}
+	}
 }
 
 // Without paths a tree is its own key, and is not read.
