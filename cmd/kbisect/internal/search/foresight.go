@@ -192,7 +192,7 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 // or a searched commit failed in exactly the same way as the bad end.
 func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
 	_, fail, _ := session.Examples(c.session.Launches)
-	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.Class == fail.Class && o.Phase == fail.Phase && o.Exit == fail.Exit && o.Signal == fail.Signal
+	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.EndsAs(fail)
 }
 
 // again reports that a search has to be repeated with launches made alone: those beside others contradict it, or it

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -105,6 +106,40 @@ func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, searc
 		}
 	})
 	return took, launches
+}
+
+// A launch beside others counts if it passed, or failed exactly as the bad end did; else it is made again alone.
+func TestBesideOthersInAnotherWay(t *testing.T) {
+	bad := bisect.Outcome{Class: bisect.Wrong, Phase: "run", Exit: 1, Error: "ValueError", Wall: 1}
+	for _, x := range []struct {
+		name   string
+		change func(*bisect.Outcome)
+		why    bisect.Purpose
+		again  bool
+	}{
+		{"as the bad end", func(*bisect.Outcome) {}, bisect.Searching, false},
+		{"in a proof", func(*bisect.Outcome) {}, bisect.ConfirmParent, true},
+		{"it passed", func(o *bisect.Outcome) { *o = bisect.Outcome{Class: bisect.OK} }, bisect.ConfirmParent, false},
+		{"another exception", func(o *bisect.Outcome) { o.Error = "OutOfMemoryError" }, bisect.Searching, true},
+		{"another exit code", func(o *bisect.Outcome) { o.Exit = 2 }, bisect.Searching, true},
+		{"another phase", func(o *bisect.Outcome) { o.Phase = "build" }, bisect.Searching, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			j := virtualJob(1, func(bisect.Request) bisect.Outcome { return bad })
+			j.Launches = []report.Launch{
+				{Purpose: bisect.EndGood, Outcome: bisect.Outcome{Class: bisect.OK}}, {Purpose: bisect.EndBad, Outcome: bad},
+			}
+			r := bisect.Request{Candidate: bisect.Candidate{Commit: "c"}, Purpose: x.why}
+			o := bad
+			x.change(&o)
+			o.Beside = true
+			j.Ledger.Known[r.ID()] = []bisect.Outcome{o}
+			got, err := (&careful{session: j}).Sample(t.Context(), r)
+			if got.Beside == x.again || err != nil && !errors.Is(err, errDiffer) {
+				t.Errorf("%s: made again %v, %v", x.name, !got.Beside, err)
+			}
+		})
+	}
 }
 
 // A search over sets comes to the same finding by the same tests with any number of slots, and takes less time with
