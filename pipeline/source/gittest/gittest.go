@@ -72,7 +72,8 @@ func (r *Repo) Git(t Failer, args ...string) string {
 	return out
 }
 
-// Pipe is Git with a standard input.
+// Pipe is Git with a standard input, such as the stream of a fast-import or the list of a cat-file.
+// An empty one is at its end at once.
 func (r *Repo) Pipe(t Failer, stdin string, args ...string) string {
 	t.Helper()
 	out, err := r.Try(stdin, args...)
@@ -105,7 +106,7 @@ func WriteFiles(t Failer, dir string, files map[string]string, perm fs.FileMode)
 // Commit records the work tree as it is, a minute after the last commit, and returns the commit's id.
 func (r *Repo) Commit(t Failer, subject string) string {
 	t.Helper()
-	r.Date += 60
+	r.Date += 60 // ids differ for equal trees, and the order by date is that of the calls
 	r.Git(t, "add", "-A")
 	r.Git(t, "commit", "-q", "--allow-empty", "-m", subject)
 	return r.Git(t, "rev-parse", "HEAD")
@@ -125,7 +126,8 @@ func (r *Repo) CommitTree(t Failer, tree string, date int64, parents ...string) 
 	return r.Git(t, args...)
 }
 
-// ABC makes three commits and tags them a, b and c.
+// ABC makes three commits and tags them a, b and c. Each adds a file of its own and changes dir/file, so that a switch
+// between any two has something to write, to remove and to change.
 func (r *Repo) ABC(t Failer) {
 	t.Helper()
 	for _, name := range []string{"a", "b", "c"} {
@@ -150,7 +152,7 @@ func LongHistory(b testing.TB, n int) *Repo {
 		if i > 0 {
 			fmt.Fprintf(&s, "from :%d\n", i)
 		}
-		if i%5 == 4 {
+		if i%5 == 4 { // the second parent is an ancestor of the first
 			fmt.Fprintf(&s, "merge :%d\n", i-2)
 		}
 		if i == 0 {
@@ -172,7 +174,7 @@ func LongHistory(b testing.TB, n int) *Repo {
 }
 
 // Listing describes everything below a folder byte for byte, by relative path. Times and the folder .git are left
-// out.
+// out. A file counts with its permissions, a link with its target, which is not followed.
 func Listing(t Failer, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -242,6 +244,7 @@ func (r *Repo) Checkout(t Failer, dir, commit string) map[string]string {
 		t.Fatalf("%v", err)
 	}
 	r.Git(t, "--work-tree="+dir, "-c", "core.autocrlf=false", "checkout", "-q", "-f", "--detach", commit)
+	// A folder that was checked out before may hold what the commit lacks, ignored files included.
 	r.Git(t, "--work-tree="+dir, "clean", "-fdxq")
 	return Listing(t, dir)
 }
@@ -257,7 +260,7 @@ func OpenRoot(t Failer, dir string) *os.Root {
 }
 
 // Snapshot lists the files of a folder with their modes, sizes and times, by which a test sees whether they were
-// touched.
+// touched. What cannot be read is left out, as a file may vanish meanwhile.
 func Snapshot(dir string) map[string]string {
 	out := map[string]string{}
 	filepath.Walk(dir, func(file string, fi os.FileInfo, err error) error {

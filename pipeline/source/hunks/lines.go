@@ -9,6 +9,8 @@ import (
 // become new[newStart:newEnd]. At most one side is empty.
 type span struct{ oldStart, oldEnd, newStart, newEnd int }
 
+// old and new are how many lines the block has on either side.
+
 func (s span) old() int { return s.oldEnd - s.oldStart }
 func (s span) new() int { return s.newEnd - s.newStart }
 

@@ -84,6 +84,7 @@ func blockedNames(files []*changedFile) func(gone, came *changedFile) bool {
 // fold is a path as a file system that ignores case sees it.
 func fold(name string) string { return strings.ToLower(name) }
 
+// renamePair is a file that went and one that came, which may be the same under another name.
 type renamePair struct {
 	gone, came *changedFile
 	score      float64 // 0 to 1; 2 for equal content
@@ -95,6 +96,7 @@ func rankPairs(gone, came []*changedFile) []renamePair {
 	for _, g := range gone {
 		byID[g.old.ID] = append(byID[g.old.ID], g)
 	}
+	// Beyond that only files of the same name are compared, as git does with too many candidates.
 	all := len(gone)*len(came) <= maxPairs
 	var out []renamePair
 	texts := newTextBags()

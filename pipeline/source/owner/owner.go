@@ -1,5 +1,8 @@
 // Package owner keeps git's rule of safe.directory: what another user owns is neither read as a repository nor run as a
 // configuration, unless its folder is listed. Both can name commands, which would then run as this user.
+//
+// The rule is described in git-config(1), safe.directory, and was made for CVE-2022-24765. The package must not read a
+// configuration itself: git knows where they are and which of them count.
 package owner
 
 import (

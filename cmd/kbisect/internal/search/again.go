@@ -33,6 +33,7 @@ const lookBack = 100
 func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) {
 	// Linked work trees share all of the repository, which no digest covers.
 	p.Fresh = p.Fresh || p.Plan.InWorktree || e.Sampler != nil
+	// Scripts of the user's own lie outside of the candidates, and are read as they are now.
 	words := policy.Words(p)
 	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" {
 		words = append(words, filepath.Join(repo.WorkDir(), p.Plan.Dir, name))
@@ -69,6 +70,7 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 	}
 	ledger := x.Ledger(ctx)
 	d.Stored = &report.Stored{Session: id, Made: x.Session.Updated, Version: x.Session.Version}
+	// Whether the work tree holds more than the bad end is a fact of now, not of the session that found the answer.
 	if w := session.Uncommitted(ctx, repo, p, "the bad end"); w != "" && e.Request.Bad == "HEAD" && !slices.Contains(d.Warnings, w) {
 		d.Warnings = append(d.Warnings, w)
 		ledger.Setup.Dirty = true
@@ -135,6 +137,7 @@ func takeOver(s *session.Session) error {
 		return err
 	}
 	e := &earlier{s, map[bisect.Candidate][]earlierLaunch{}, map[string]bool{}}
+	// A resumed session has used some already: a launch answers one request in all of its attempts together.
 	for _, known := range s.Ledger.Known {
 		for _, o := range known {
 			e.used[o.From] = true
@@ -195,6 +198,7 @@ func (e *earlier) answer(r bisect.Request, take bool) (bisect.Outcome, bool) {
 		return bisect.Outcome{}, false
 	}
 	o := e.made[r.Candidate][at].Outcome
+	// It costs this session nothing, and its devices and notices are those of another one.
 	o.At, o.Built, o.CacheHit, o.Build, o.Devices, o.Notices = e.session.Elapsed().Seconds(), false, false, 0, nil, nil
 	if !exact {
 		o.Unfit = "it was made in an earlier session"

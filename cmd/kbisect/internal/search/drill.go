@@ -54,6 +54,7 @@ func notDrilled(c bisect.Culprit) string {
 		return "it is not confirmed"
 	case c.Merge:
 		return "it is a merge"
+	// Each part would take as many launches as a parent in the proof: whether that is worth it, the user decides.
 	case c.Rate != nil:
 		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + words.Short(c.Commit)
 	case c.Class == bisect.Improved:
@@ -141,6 +142,7 @@ func (s *Search) blameHunks(f *bisect.Finding, found *report.Sets) {
 		c.Confirmed = c.Confirmed || g.Verified
 		s.hunks[c.Commit] = append(s.hunks[c.Commit], found.Guilty(g)...)
 	}
+	// A search for hunks has no belief about commits: a verified set is as sure as its tests were asked to be.
 	c.Confidence = 1 - s.session.Policy.Judge.Error
 	if !c.Confirmed {
 		c.Confidence /= 2
@@ -158,7 +160,7 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	complaint := bisect.Complaint{Class: c.Class, Phase: c.Phase}
 	ask := func(commit, assign string) (bisect.Outcome, error) {
 		r := bisect.Request{Candidate: bisect.Candidate{Commit: commit, Assign: assign}, Purpose: session.Switching}
-		if c.Class == bisect.Timeout {
+		if c.Class == bisect.Timeout { // ends as soon as no good run could still be in that phase
 			r.Hurry = c.Phase
 		}
 		return s.session.Memory.Sample(ctx, r)
@@ -171,6 +173,7 @@ func (s *Search) switches(ctx context.Context, c bisect.Culprit) error {
 	if err != nil || o.Class != bisect.OK {
 		return err // it fails with all flags off, too: they are not the cause
 	}
+	// One at a time, with the others as the commit has them, since a commit seldom switches on more than one.
 	for _, f := range s.session.Policy.Flags {
 		off, err := ask(c.Commit, f.Name+"="+f.Values[0])
 		if err != nil || s.session.Spent() {
@@ -205,6 +208,7 @@ func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []
 		return nil
 	}
 	set, within := reads.NewOpened(opened[:]...), map[string]bool{}
+	// A file that was renamed counts by either name: the parent opens the old one, the culprit the new one.
 	for _, h := range diff.Hunks {
 		within[h.File], within[h.OldFile] = true, true
 	}

@@ -58,6 +58,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 			return nil, broken(ctx, err), nil
 		}
 		if o.Class == bisect.OK {
+			// Kept at once, so that a resumed session need not look again.
 			s.good = id
 			return looked, nil, t.Store.UpdateSession(t.Record.ID, func(kept *store.Session) { kept.Good = id })
 		}

@@ -45,6 +45,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	f.Warnings = append(f.Warnings, flags.Notes...)
+	// Flags that fail nowhere are searched for what they cost, unless the user has asked for a failure.
 	if f.Result == bisect.NoDifference && allPass(x.session.Launches) && (x.options.Find == "" || x.options.Find == bisect.Slow) {
 		return x.rank(ctx, a, flags, f)
 	}
@@ -96,7 +97,8 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 	}
 	// An assignment that breaks a requirement cannot be launched; the nearest one that can is measured in its place.
 	valid := func(on []bool) []bool { return back(space.Fit(set(on)).And(space.Whole())) }
-	at := "" // what was launched last
+	at := "" // what was launched last, for the display
+	// Levels are logarithms, so that the effects of flags are factors and multiply.
 	e := effects.Search{
 		Effect: x.options.Effect, Error: x.options.Error, Seed: uint64(x.session.Policy.Seed), Spent: x.session.Spent, Higher: metric.Higher,
 		Valid: valid,
@@ -127,6 +129,7 @@ func (x *setSearch) rank(ctx context.Context, a axis, flags *flags.Flags, f bise
 	}
 	f.Warnings = append(f.Warnings, r.Warnings...)
 	f.Result = bisect.NoDifference
+	// Without a flag that makes it worse there is nothing to blame, however much the others gain.
 	worse := func(e effects.Effect) bool { return (e.Ratio > 1) != metric.Higher }
 	if slices.ContainsFunc(r.Effects, worse) {
 		f.Result = bisect.Found
@@ -155,7 +158,7 @@ func (x *setSearch) recommend(ctx context.Context, a axis, best sets.Set, higher
 	if err != nil || effect.Metric == "" {
 		return err
 	}
-	low, high := effect.Low, effect.High
+	low, high := effect.Low, effect.High // as ratios of which less is better
 	if higher {
 		low, high = 1/high, 1/low
 	}

@@ -82,6 +82,7 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 			return 0
 		}
 	}
+	// Processors in use are processor time by wall time; the gauge admits as many trials as the machine then has room for.
 	for _, o := range []bisect.Outcome{pass, fail} {
 		if o.Wall > 0 {
 			g.Learn(o.CPU/o.Wall, o.Memory)
@@ -98,6 +99,7 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	s := f.session
 	pass, fail, ok := session.Examples(s.Launches)
+	// A number cannot be guessed as an ending can, and what must run alone cannot be made ahead.
 	if !ok || s.Alone(r) || r.Timing {
 		return nil
 	}
@@ -174,7 +176,7 @@ type careful struct {
 func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	s := c.session
 	o, err := s.Memory.Sample(ctx, r)
-	differ := false
+	differ := false // the launch alone ended otherwise than the one beside others
 	if err == nil && o.Beside && !c.expected(r, o) {
 		was := o.Class
 		s.OneByOne = true

@@ -102,6 +102,7 @@ func (h *hunkAxis) words(s sets.Set) string {
 	slices.SortStableFunc(all, func(a, b hunks.Hunk) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.NewStart, b.NewStart))
 	})
+	// The name of a file stands before its first lines only: "a.cu:10-12,40,52-60".
 	for _, x := range all {
 		text := where(x)
 		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
@@ -185,6 +186,7 @@ func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, goal sets.Goal,
 			return out
 		},
 	}
+	// A repetition begins with whole hunks, since this search splits them as it goes. What is composed already is shared.
 	a.again = func() axis {
 		fresh, _ := newHunkAxis(diff, h.made)
 		again := a

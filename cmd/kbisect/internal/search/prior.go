@@ -49,6 +49,7 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 			other++
 		}
 	}
+	// Weights are relative: with one kind of commit they say nothing.
 	if kernel == 0 || other == 0 {
 		return nil
 	}

@@ -76,6 +76,7 @@ func kept(q *policy.Request, st *store.Store) (*store.Session, *policy.Policy, e
 	if err != nil {
 		return nil, nil, err
 	}
+	// Even equal ones: revisions such as HEAD may have moved since.
 	if q.Argv != nil || q.GoodSet || q.BadSet {
 		return nil, nil, exit.Usagef("--resume continues session %s with its own ends and command\nhint: leave out --good, --bad and the command, or leave out --resume", s.ID)
 	}
@@ -145,6 +146,7 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 	if err != nil {
 		return err
 	}
+	// A record may be of another branch, or of a commit that git has since removed; neither is an error.
 	for _, g := range goods {
 		if ok, err := repo.IsAncestor(ctx, g.Commit, p.Bad); err == nil && ok && g.Commit != p.Bad {
 			p.Good = g.Commit

@@ -113,7 +113,7 @@ func read(ctx context.Context, q *policy.Request, repo *source.Repo) (*policy.Po
 		return p, err
 	}
 	ends := []string{p.Good, p.Bad}
-	if p.Good == "" {
+	if p.Good == "" { // --find-good has yet to find it
 		ends = ends[1:]
 	}
 	policy.EndsOf(p, repo).AddHeaders(ends...)
@@ -165,6 +165,7 @@ func (s *Search) run(ctx context.Context) error {
 	f, err := s.find(ctx)
 	leave()
 	leave = t.Watch.Enter("clearing up")
+	// Before the document is made, which holds what the pipelines warn of at their end and what all launches took.
 	t.Display.End()
 	if closeErr := t.ClosePipes(); closeErr != nil {
 		t.Warn(closeErr.Error())
@@ -211,6 +212,7 @@ func (s *Search) examine(f *bisect.Finding) error {
 			t.Warn(warnings...)
 		}
 	}
+	// Where the good end fails for want of a tool, so would every other one that the hint could name.
 	if f.Ends.OtherGood { // the good end is not good
 		f.Ends.Hint = cmp.Or(session.Lacking(t), f.Ends.Hint)
 	}
@@ -221,6 +223,7 @@ func (s *Search) examine(f *bisect.Finding) error {
 	if f.Result != bisect.Found && f.Result != bisect.Broken {
 		f.Warnings = append(f.Warnings, slowerPhases(p, s.good, t.Launches)...)
 	}
+	// An exception other than the culprit's may have a culprit of its own, which a search for all of them looks for.
 	if !p.All {
 		f.Warnings = append(f.Warnings, otherExceptions(p.Bad, t.Launches, f.Culprits)...)
 	}
@@ -280,6 +283,7 @@ func (s *Search) lost(f *bisect.Finding) bool {
 		return false
 	}
 	s.session.Warn(fmt.Sprintf("a launch that does not report %s counts as wrong: the good end reports it, the bad end does not", lost[0]))
+	// The launches are kept as they were made. Only what the search sees of them changes, so that none is made again.
 	s.session.Memory.Sees = func(o bisect.Outcome) bisect.Outcome { return metric.Missed(o, lost) }
 	return true
 }
@@ -299,7 +303,7 @@ func (s *Search) History(ctx context.Context) (bisect.Finding, error) {
 			plan.Sampler, plan.Batch = care, func(next []bisect.Request) { *ahead.batch = next }
 			stop := ahead.history(*plan)
 			f, err = find.Culprits(ctx, plan)
-			t.Pipe.Ahead(nil)
+			t.Pipe.Ahead(nil) // ends builds that only this search would have asked for
 			if err = errors.Join(err, stop()); err == nil {
 				again, err = care.again(f, plan.Commits)
 			}
@@ -348,7 +352,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	}
 	commits, matter := toCommits(t.Range, t.Policy.FirstParent)
 	if matter == 0 {
-		if len(looked) == 0 {
+		if len(looked) == 0 { // no launch speaks against it
 			return nil, nothingMatters(t), nil
 		}
 		t.Redo() // the ends differ all the same: the paths are wrong, and so are the cache keys made of them

@@ -70,7 +70,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	oracle.Spent = x.session.Spent
 	s.Spent, s.Words, s.OnTest = x.session.Spent, a.words, func(t sets.Test) { show.Test(t, a.words) }
 	s.OnProgress = func(p sets.Progress) { show.Remaining(p, len(x.session.Slots.Each)) }
-	levels := map[string]float64{}
+	levels := map[string]float64{} // medians of the metric by which sets were timed
 	if a.timed {
 		s.Time = func(ctx context.Context, set sets.Set, enough func(bisect.Effect) bool) (bisect.Effect, error) {
 			return x.time(ctx, a, set, enough, levels)

@@ -37,6 +37,7 @@ func (g *Graph) Between(good, bad string, firstParent bool, most int, read func(
 // mark says from which ends a commit can be reached. ofBad alone is the range.
 type mark uint8
 
+// The marks. listed says that the walk has come to a commit, which has one place in the answer.
 const (
 	ofBad mark = 1 << iota
 	ofGood
@@ -60,8 +61,11 @@ type queued struct {
 	number     int32
 }
 
-// highestFirst is the queue of a walk, a heap by generation: a commit leaves it before its ancestors.
+// highestFirst is the queue of a walk, a heap by generation: a commit leaves it before its ancestors, since a
+// generation is higher than that of every parent (gitformat-commit-graph(5)).
 type highestFirst []queued
+
+// The methods of heap.Interface.
 
 func (q highestFirst) Len() int           { return len(q) }
 func (q highestFirst) Less(i, k int) bool { return q[i].generation > q[k].generation }
@@ -195,6 +199,7 @@ func (b *between) inOrder(tip int32) (order []int32) {
 			continue
 		}
 		p := up[top.next]
+		// Any other mark says that it can be reached from the good end as well, or is listed already.
 		if top.next++; b.marks[p] == ofBad {
 			b.marks[p] |= listed
 			stack = append(stack, frame{p, 0})

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
 )
 
+// Kinds of entries in a tree object, as the upper bits of their modes tell them.
 const (
 	folder = 0o040000
 	link   = 0o120000
@@ -160,6 +161,7 @@ func (k *Keys) lines(tree string, n *node) (string, error) {
 		return "", fmt.Errorf("tree %s: %w", tree, err)
 	}
 	var b []byte
+	// In the order of the paths and not of the entries, so that equal inputs give equal lines.
 	for i, kid := range n.kids {
 		switch e := found[i]; {
 		case e.id == nil:

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Sizes in an index of version 2, bytes. Repositories with SHA-256 are left to git.
 const (
 	idLen  = 20
 	fanout = 8 + 256*4 // bytes of the head of an index
@@ -159,6 +160,7 @@ const (
 	idDelta     = 7
 )
 
+// kinds are the names of the types of whole objects, as objects begin with them when they are loose.
 var kinds = [...]string{1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 
 // entry is the head of a packed object: of a whole one, or of a difference to another.
@@ -176,6 +178,7 @@ func (p *pack) entry(at int64) (e entry, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buffers.Put(buf)
 	head, err := buf.read(p, at)
+	// The buffer holds one page, which serves most heads and the data behind them.
 	if err == nil && len(head) < longest { // it may go on in the next page
 		var both [longest]byte
 		var n int

@@ -1,5 +1,8 @@
 // Package wildmatch matches paths against the patterns of .gitattributes as git does. Patterns come from commits
 // and may be hostile: [Match] takes polynomial time for any of them.
+//
+// The rules are those of gitattributes(5), which refers to gitignore(5). Where both are silent (a class that does not
+// end, a backslash at the end, ranges that run backwards) wildmatch.c of git decides, which the tests compare with.
 package wildmatch
 
 import "strings"
@@ -62,6 +65,7 @@ func (m matcher) matchAt(p, t string, atStart bool) bool {
 func (m matcher) matchStar(p, t string, atStart bool) bool {
 	rest := strings.TrimLeft(p, "*")
 	folder := strings.HasPrefix(rest, "/")
+	// "a**" and "**b" are no more than one star: two of them pass slashes only as a whole component.
 	deep := len(p)-len(rest) >= 2 && atStart && (rest == "" || folder || strings.HasPrefix(rest, `\/`))
 	if deep && folder && m.matchAt(rest[1:], t, true) {
 		return true // "**/" also stands for no folder at all
