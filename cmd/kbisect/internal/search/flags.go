@@ -15,7 +15,6 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline"
 )
 
 // flags finds which values of flags are to blame or, if both ends pass, what each flag costs.
@@ -31,7 +30,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 		return &report.Setting{Env: append([]string{}, by.Apply(nil)...), Args: append([]string{}, by.Args()...), Compile: append([]string{}, by.Compile()...), Flags: assign}
 	}
 	a := axis{
-		space: flags.Space, words: flags.Words, assign: flags.Away, setting: setting, goal: sets.All, timed: true, timesSeeds: x.session.Policy.Caches == pipeline.Cold,
+		space: flags.Space, words: flags.Words, assign: flags.Away, setting: setting, goal: sets.All, timed: true,
 		sampler: x.session.Memory, class: true, expand: flags.Expand,
 		candidate: func(s sets.Set) (bisect.Candidate, error) {
 			return bisect.Candidate{Commit: x.session.Policy.Bad, Assign: flags.Text(s)}, nil

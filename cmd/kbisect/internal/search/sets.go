@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline"
 )
 
 // axis is what a search over sets varies: what can be on and off, and which candidate a set of it is. The empty set
@@ -64,7 +65,7 @@ func newSetSearch(s *session.Session) *setSearch {
 // along searches the sets of an axis. The finding it returns is for the exit code and the headline; the sets themselves
 // go into found.
 func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
-	a.cuts = sets.Cuts{}
+	a.cuts, a.timesSeeds = sets.Cuts{}, a.timed && x.session.Policy.Caches == pipeline.Cold
 	s, oracle := a.search(x.options, a.sampler)
 	show := x.session.Display
 	oracle.Spent = x.session.Spent
@@ -78,7 +79,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	}
 	stop := foresight{session: x.session}.sets(func(below bisect.Sampler) (*sets.Search, *find.SetOracle) {
 		again := a.again()
-		again.cuts = a.cuts
+		again.cuts, again.timesSeeds = a.cuts, a.timesSeeds
 		return again.search(x.options, below)
 	}, a.sampler)
 	n := a.space.Len()
