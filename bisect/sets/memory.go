@@ -15,6 +15,7 @@ type entry struct {
 	final                Answer     // by repeated tests, or of an end; empty: none
 	early                bool       // every failure was stopped before the full limit
 	class                bisect.Class
+	nth                  map[Purpose]int // tests that were begun
 }
 
 // answer is what the majority of tests says.
@@ -50,7 +51,7 @@ func (m *memory) at(set Set) *entry {
 	key := set.Key()
 	e := m.entries[key]
 	if e == nil {
-		e = &entry{set: set}
+		e = &entry{set: set, nth: map[Purpose]int{}}
 		m.entries[key] = e
 		m.list = append(m.list, e)
 	}

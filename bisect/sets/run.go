@@ -40,7 +40,7 @@ func (s *Search) begin(ctx context.Context) (*run, error) {
 	t := &tester{
 		ctx: ctx, oracle: s.Oracle, scope: scope, spent: s.Spent, onTest: s.OnTest, repeats: s.Repeats,
 		memory: newMemory(s.Repeats == 1 || s.Repeats < 0),
-		nth:    map[string]int{}, noted: map[string]bool{}, cost: map[Answer]odds.Mean{},
+		noted:  map[string]bool{}, cost: map[Answer]odds.Mean{},
 	}
 	if t.repeats == 0 {
 		t.repeats = 2

@@ -344,6 +344,38 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// A test of a set goes on counting after an atom of it was divided: its launches have names of their own, or one that is
+// remembered would count twice.
+func TestDividedCountsOn(t *testing.T) {
+	const divided = 1
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		made := map[string]bool{}
+		o := oracleFunc(func(r Request) Result {
+			on := r.Set
+			if on.Has(divided) {
+				on = on.Minus(Of(divided)).Or(Of(4, 5))
+			}
+			if name := fmt.Sprint(on.Key(), r.Purpose, r.Nth); made[name] {
+				t.Errorf("seed %d: %v, %s %d is launched again", seed, on.Atoms(), r.Purpose, r.Nth)
+			} else {
+				made[name] = true
+			}
+			if Of(0, 4).In(on) && rng.Float64() < 0.7 {
+				return Result{Answer: Fail, Class: bisect.Crash, Seconds: 1}
+			}
+			return Result{Answer: Pass, Class: bisect.OK, Seconds: 1}
+		})
+		s := Search{Space: space(t, plainAtoms(4)), Oracle: o, Goal: All, Divided: true, Expand: func(i int) []Atom {
+			if i == divided {
+				return []Atom{{Name: "x"}, {Name: "y"}}
+			}
+			return nil
+		}}
+		find(t, s)
+	}
+}
+
 // A composite atom whose parts do not show what it shows is named as a whole; nothing is said about its
 // parts. Another one is taken apart all the same.
 func TestOpaque(t *testing.T) {

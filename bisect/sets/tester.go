@@ -31,7 +31,6 @@ type tester struct {
 	onTest  func(Test)  // may be nil
 	after   func()      // is called after each test between the ends; may be nil
 
-	nth      map[string]int // tests so far, by purpose and set
 	noted    map[string]bool
 	cost     map[Answer]odds.Mean
 	weight   odds.Mean   // tests that one counts for
@@ -48,10 +47,10 @@ func (t *tester) prices(other Answer) odds.Prices {
 // launch makes one test. Full says that it may take the whole limit.
 func (t *tester) launch(set Set, why Purpose, full bool) (Result, error) {
 	req := Request{Set: set, Purpose: why, Full: full, Past: t.past, Chance: t.failing(set, why)}
-	key := string(why) + " " + req.Set.Key()
-	req.Nth = t.nth[key]
+	e := t.memory.at(set)
+	req.Nth = e.nth[why]
 	req.Clean = why == Verifying && req.Nth == 0 // later ones find it built
-	t.nth[key]++
+	e.nth[why]++
 	if t.spent != nil && why != Baseline && why != AllChanges && t.spent() {
 		return Result{}, bisect.ErrSpent
 	}
