@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -210,18 +211,22 @@ func plain(path string) (f *os.File, size int64, err error) {
 	return f, fi.Size(), nil
 }
 
-// read reads such a file whole, up to executor.MostLog bytes; a larger one is errStrange.
+// read reads such a file whole, up to executor.MostLog bytes; a larger one is errStrange, and nothing of it is read.
 func read(path string) ([]byte, error) {
-	f, _, err := plain(path)
+	f, size, err := plain(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, executor.MostLog+1))
-	if len(data) > executor.MostLog {
+	var data bytes.Buffer
+	if size <= executor.MostLog {
+		data.Grow(int(size) + bytes.MinRead)                          // at once: growing step by step takes five times as much
+		_, err = data.ReadFrom(io.LimitReader(f, executor.MostLog+1)) // it may have grown since
+	}
+	if max(size, int64(data.Len())) > executor.MostLog {
 		return nil, fmt.Errorf("read %s: %w: it is larger than %d MiB", path, errStrange, executor.MostLog>>20)
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // end reads at most the last most bytes of such a file.
