@@ -122,6 +122,34 @@ func TestRecommendedSetting(t *testing.T) {
 	}
 }
 
+// TestBaseIsRecommended: where a noisy machine leaves the base as the fastest setting, the answer says so, with the most
+// that passes.
+func TestBaseIsRecommended(t *testing.T) {
+	ratio, low, high := 1.12, 0.8, 1.4
+	most := report.SafeSet{Assignment: report.Assignment{Assign: map[string]string{"a": "1"}}, Metric: map[string]float64{"time": 1}, Ratio: &ratio, Low: &low, High: &high, Better: "lower", Confirmed: true}
+	d := &report.Search{
+		Axis: report.AxisFlags, Result: bisect.Found, Ends: report.Ends{Good: "abc", Bad: "abc"},
+		Recommended: &report.SafeSet{Confirmed: true, Setting: &report.Setting{Env: []string{"A=0"}}}, SafeSets: []report.SafeSet{most},
+	}
+	text := said(New(d, report.Ledger{}))
+	for _, want := range []string{
+		"use: passes; nothing else that passes is known to be as fastthe base\n", "as environmentA=0\n",
+		"or: passes; time +12.0 % (95 % CI -20.0 to +40.0 %) against the base, not significant, lower is bettera=1\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	if d.SafeSets = nil; strings.Contains(said(New(d, report.Ledger{})), "use: ") {
+		t.Error("there is nothing else to use")
+	}
+	// The budget ended before anything was timed.
+	most.Ratio, most.Low, most.High = nil, nil, nil
+	if d.Recommended, d.SafeSets = nil, []report.SafeSet{most}; !strings.Contains(said(New(d, report.Ledger{})), "use: passesa=1\n") {
+		t.Error(said(New(d, report.Ledger{})))
+	}
+}
+
 // TestNoAnswerSaysWhyAndWhatNext: however a search, a comparison or a gate ends without an answer, the answer says why, and
 // below it stands a command that may lead to one.
 func TestNoAnswerSaysWhyAndWhatNext(t *testing.T) {

@@ -278,38 +278,7 @@ func (f *finder) setRows() []Row {
 		out = append(out, guiltySet(s, f.Tests)...)
 		out = append(out, guiltyRows(s.Hunks)...)
 	}
-	// Whoever only wants to go on working reads no further than this.
-	if r := f.Recommended; r != nil && len(r.Parts()) > 0 {
-		text := "passes"
-		if r.Ratio != nil && r.Low != nil && r.High != nil {
-			for name := range r.Metric { // at most one
-				text += "; " + name
-			}
-			text += " " + words.Interval(*r.Ratio, *r.Low, *r.High, 0.95) + " against the base"
-			if *r.Low <= 1 && *r.High >= 1 {
-				text += ", not significant"
-			}
-			if r.Better != "" {
-				text += ", " + r.Better + " is better"
-			}
-		}
-		if !r.Confirmed {
-			text += ", not confirmed"
-		}
-		out.row(Row{Name: "use", State: Good, Text: text, Copy: r.Name()})
-		// For builds and runs without kbisect: how each flag reaches the program.
-		if s := r.Setting; s != nil {
-			for _, x := range []struct {
-				name string
-				argv []string
-			}{{"as environment", s.Env}, {"as arguments", s.Args}, {"as compiler options", s.Compile}} {
-				if len(x.argv) > 0 {
-					out.row(Row{Name: "use", Text: x.name, Copy: words.Shell(x.argv)})
-				}
-			}
-		}
-		out.add("base", strings.Join(f.view().assigned(bisect.EndGood), " "))
-	}
+	out = append(out, f.useRows()...)
 	// A claim that is confirmed may still name more than it takes.
 	for _, c := range f.Hypotheses {
 		text := fmt.Sprintf("%q: ", c.Name) + strings.ReplaceAll(string(c.Verdict), "-", " ")
@@ -324,6 +293,64 @@ func (f *finder) setRows() []Row {
 		out = append(out, f.openRows()...)
 	}
 	return out
+}
+
+// useRows are what to go on working with, and what it was timed against. Where that is the base, what could be kept
+// instead stands below it: it passes, and only its time speaks against it, which may be unsettled.
+func (f *finder) useRows() []Row {
+	var out rows
+	use := f.Recommended
+	if use == nil && len(f.SafeSets) > 0 && f.SafeSets[0].Confirmed { // there was no time to time it
+		use = &f.SafeSets[0]
+	}
+	switch {
+	case use == nil:
+		return nil
+	case len(use.Parts()) > 0:
+		out.row(Row{Name: "use", State: Good, Text: passes(*use), Copy: use.Name()})
+	case len(f.SafeSets) == 0 || len(f.SafeSets[0].Parts()) == 0: // nothing else passes
+		return nil
+	default:
+		out.row(Row{Name: "use", State: Good, Text: "passes; nothing else that passes is known to be as fast", Copy: use.Name()})
+	}
+	// For builds and runs without kbisect: how each flag reaches the program.
+	if s := use.Setting; s != nil {
+		for _, x := range []struct {
+			name string
+			argv []string
+		}{{"as environment", s.Env}, {"as arguments", s.Args}, {"as compiler options", s.Compile}} {
+			if len(x.argv) > 0 {
+				out.row(Row{Name: "use", Text: x.name, Copy: words.Shell(x.argv)})
+			}
+		}
+	}
+	if len(use.Parts()) == 0 {
+		most := f.SafeSets[0]
+		out.row(Row{Name: "or", State: Good, Text: passes(most), Copy: most.Name()})
+	}
+	out.add("base", strings.Join(f.view().assigned(bisect.EndGood), " "))
+	return out
+}
+
+// passes is what is known of a safe set.
+func passes(x report.SafeSet) string {
+	text := "passes"
+	if x.Ratio != nil && x.Low != nil && x.High != nil {
+		for name := range x.Metric { // at most one
+			text += "; " + name
+		}
+		text += " " + words.Interval(*x.Ratio, *x.Low, *x.High, 0.95) + " against the base"
+		if *x.Low <= 1 && *x.High >= 1 {
+			text += ", not significant"
+		}
+		if x.Better != "" {
+			text += ", " + x.Better + " is better"
+		}
+	}
+	if !x.Confirmed {
+		text += ", not confirmed"
+	}
+	return text
 }
 
 // mostSuspects is how many suspects an answer names.
