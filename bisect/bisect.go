@@ -135,6 +135,7 @@ type Outcome struct {
 	Limit    float64     `json:"limit_s,omitempty"`  // of a time-out: the limit that ended it, seconds
 	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say; of one that ended otherwise: it had been taken for that
 	Early    bool        `json:"early,omitempty"`    // a failure that only a proof shows in full: it was stopped before the limit, where no good run could still be running, or its process was started early
+	Ahead    bool        `json:"ahead,omitempty"`    // its process was started before its turn, see [Request.AnyStart]
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
 	Timed    bool        `json:"timed,omitempty"`    // likewise: [Request.Timing]

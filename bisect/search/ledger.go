@@ -379,6 +379,26 @@ func (l *Ledger) WarnDropped() string {
 		bad, n, how.Describe(), of, how.Class)
 }
 
+// passesEarlyOnly reports whether several launches of a commit passed, the processes of all of them were started early,
+// and those that were not failed.
+func passesEarlyOnly(l *Ledger, q Question, id string) bool {
+	const several = 2
+	passed, failed := 0, 0
+	for _, t := range l.Of(id, "") {
+		x, a := q.Read(t)
+		switch {
+		case a != Speaks:
+		case x.Failed && !t.Ahead:
+			failed++
+		case !x.Failed && t.Ahead && t.AnyStart:
+			passed++
+		default:
+			return false
+		}
+	}
+	return passed >= several && failed > 0
+}
+
 // liedEarly says what of a commit's early failures a later launch that passed shows to be wrong: one was stopped on the
 // grounds that no good run takes so long, and this one took longer; or all of several launches failed whose processes
 // were started early, and this one was not. It is "" if neither is so: the commit may fail sometimes.

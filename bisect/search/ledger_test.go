@@ -133,6 +133,8 @@ func trialsOf(l *Ledger, what string) {
 			x.Tentative, x.Early, x.Class = true, true, bisect.Wrong
 		case 'w':
 			x.Class = bisect.Wrong
+		case 'r', 'g': // started early, and right; and not started early
+			x.AnyStart, x.Ahead, x.Class = true, c == 'r', bisect.OK
 		}
 		l.keep(x)
 	}
@@ -184,6 +186,19 @@ func TestLedgerEarly(t *testing.T) {
 		passed := Trial{Request: bisect.Request{Candidate: bisect.Candidate{Commit: "a"}, Purpose: bisect.ConfirmCulprit, Nth: 9}, Outcome: bisect.Outcome{Class: bisect.OK, Wall: c.wall}}
 		if l.keep(passed); l.liedEarly("a", passed) != "" != c.lied {
 			t.Errorf("%q, and a pass of %g s: %q", c.made, c.wall, l.liedEarly("a", passed))
+		}
+	}
+}
+
+func TestLedgerPassesEarlyOnly(t *testing.T) {
+	for made, want := range map[string]bool{"": false, "rr": false, "rw": false, "rrw": true, "wrr": true, "rrwg": false, "rrws": false, "RRw": false, "ww": false} {
+		l := NewLedger(&Search{})
+		trialsOf(l, made)
+		for i := range l.Made {
+			l.Made[i].Ahead = l.Made[i].Ahead || l.Made[i].Early // of s
+		}
+		if passesEarlyOnly(l, failing{}, "a") != want {
+			t.Errorf("%q: %v", made, !want)
 		}
 	}
 }

@@ -205,8 +205,8 @@ func (r *Run) step() (done bool, err error) {
 }
 
 // Try makes one launch and takes in what it shows. failed is true where it showed the complaint, or nothing about it.
-// A pass that took longer than a trial of the same commit that was stopped early proves such stops wrong: all trials
-// in a hurry are then forgotten.
+// A pass that took longer than a trial of the same commit that was stopped early proves such stops wrong, and so do
+// launches that pass or fail by how their processes were started: all trials in a hurry are then forgotten.
 func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
 	if why == bisect.Searching && r.Visit.N > 0 && r.Visit.At != r.Span.Place(id) { // before this launch changes what is believed
 		r.report()
@@ -222,6 +222,10 @@ func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
 			r.TakeTime(fmt.Sprintf("commit %s %s: trials that were stopped or started early are made again", bisect.ShortID(id), how))
 			return false, nil
 		}
+	}
+	if passesEarlyOnly(r.Ledger, r.Question, id) {
+		r.TakeTime(fmt.Sprintf("commit %s fails unless its process is started early: trials that were stopped or started early are made again", bisect.ShortID(id)))
+		return false, nil
 	}
 	r.take(l, a, why)
 	r.Note(l.Index, t.Outcome, a, why)
@@ -429,7 +433,7 @@ func (r *Run) Contradicted(why string) {
 func (r *Run) TakeTime(why string) {
 	r.Account.Warn(why)
 	r.Ledger.Patient = true
-	r.Ledger.void(func(t Trial) bool { return t.Hurry != "" || t.Tentative })
+	r.Ledger.void(func(t Trial) bool { return t.Hurry != "" || t.Tentative || t.Ahead })
 	for i := range r.Span.Within { // what they made of the range goes, too
 		r.Span.Within[i] = true
 	}

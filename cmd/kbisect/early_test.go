@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
@@ -148,7 +150,8 @@ func (r *repo) noted(commits []string, culprit int, command, run string, args []
 	cmd := r.command(append([]string{"run", "--good", commits[0], "--bad", commits[len(commits)-1], "--json", "--no-hunks", "--no-explain", "--no-learn"}, args...)...)
 	cmd.Env = append(append(cmd.Env, "NOTES="+notes), env...)
 	out, err := cmd.Output()
-	if cmd.ProcessState.ExitCode() != exit.OK || !strings.Contains(string(out), `"commit": "`+commits[culprit]) {
+	var d report.Search
+	if cmd.ProcessState.ExitCode() != exit.OK || json.Unmarshal(out, &d) != nil || len(d.Culprits) != 1 || d.Culprits[0].Commit != commits[culprit] {
 		r.t.Fatalf("%v: %s", err, out)
 	}
 	text, err := os.ReadFile(notes)

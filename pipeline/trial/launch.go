@@ -104,6 +104,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 				}
 			}
 		}
+		run.Outcome.Ahead = x.early != nil
 		if err != nil || run.NotStarted {
 			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)
 			return run, err
