@@ -527,16 +527,14 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		report(phase, limit)
 	}
 	pool := p.early
-	if p.clean { // a launch has contradicted another one, for which an early start may be to blame
+	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
+		pool.Await(nil)
 		pool = nil
 	}
 	order := trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Report: alone, OnTimed: func(on bool) {
-			if on && p.early.Leaving() { // the teardown took longer than this start: it would disturb the times
-				p.early.Stay()
-			}
 			p.ahead.freeze(on)
 			p.early.Freeze(on)
 		}, Early: pool, Failure: p.failure,

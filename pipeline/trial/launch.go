@@ -58,7 +58,8 @@ const (
 
 // Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails. A failure
 // of a process that was started early, or beside one that still tore down, counts only if the process fails again
-// without that. If it ends as the bad end did and the request bears it, it counts as an early failure at once.
+// without that. If it ends as the bad end did and the request bears it, it counts as an early failure at once. Times that
+// began beside a process that still tore down do not count: they are taken again without it.
 //
 // The files of the plan are written anew first, since a candidate may have changed the judge's files, and old
 // results are removed, since a program that writes none would be judged by them. An error is the machine's fault or
@@ -87,7 +88,8 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
 		}
-		if doubtful {
+		// It was paused as soon as it said so, but may have taken times before that, and one may hold the pause.
+		if doubtful || x.disturbed && err == nil {
 			o.Early.Await(nil)
 			// It finds the caches empty, as the first one did.
 			if w.Caches.Warmed != o.Request.Candidate {
@@ -97,7 +99,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			}
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
-			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
+			if run, err = x.run(ctx); doubtful && err == nil && run.Outcome.Class == bisect.OK {
 				o.Early.Doubt(w)
 				if beside {
 					o.Early.Stay()

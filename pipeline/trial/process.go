@@ -27,17 +27,18 @@ type process struct {
 	ownLimit bool          // that is the limit of the stage and not what is left for the trial
 	alone    bool          // it is the only process of the trial
 
-	protocol *protocol.Reader
-	popcorn  *protocol.Popcorn // of a process that speaks KernelBot's protocol
-	series   []bisect.Series   // from the output
-	entered  time.Duration     // when the phase in force began, or was returned to
-	until    time.Duration     // when it ended or reached a limit, since its start
-	counts   bool              // the times of the phase in force count
-	early    *early.Waiter     // the process that was started before its turn; nil: none
-	plain    bool              // it must not be started early, nor left to tear down
-	said     chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
-	left     bool              // it was left to tear down
-	more     bool              // it sent more after that, so that said was wrong
+	protocol  *protocol.Reader
+	popcorn   *protocol.Popcorn // of a process that speaks KernelBot's protocol
+	series    []bisect.Series   // from the output
+	entered   time.Duration     // when the phase in force began, or was returned to
+	until     time.Duration     // when it ended or reached a limit, since its start
+	counts    bool              // the times of the phase in force count
+	disturbed bool              // times began to count while the process before still tore down, which takes longer than this one's start
+	early     *early.Waiter     // the process that was started before its turn; nil: none
+	plain     bool              // it must not be started early, nor left to tear down
+	said      chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
+	left      bool              // it was left to tear down
+	more      bool              // it sent more after that, so that said was wrong
 }
 
 // newProcess prepares a process; spent is what those before it have used of the limit of the trial.
@@ -111,8 +112,15 @@ func Loads(phase string) bool {
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
 	on := r.Timing && phase != "" && (p.WholeTimed || !slices.Contains(untimed, phase))
-	if x.order.OnTimed != nil && on != x.counts {
-		x.counts = on
+	if on == x.counts {
+		return
+	}
+	x.counts = on
+	if on && x.order.Early.Leaving() {
+		x.disturbed = true
+		x.order.Early.Stay()
+	}
+	if x.order.OnTimed != nil {
 		x.order.OnTimed(on)
 	}
 }
