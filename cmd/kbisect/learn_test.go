@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -197,7 +199,8 @@ func TestNothingIsLearned(t *testing.T) {
 		}
 		cmd.Path = path
 		out, err := cmd.Output()
-		if !strings.Contains(string(out), `"commit": "`+ids[5]+`"`) || !strings.Contains(string(out), `"unread": 0,`) {
+		var d report.Search
+		if json.Unmarshal(out, &d) != nil || len(d.Culprits) != 1 || d.Culprits[0].Commit != ids[5] || d.Unread != 0 {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
