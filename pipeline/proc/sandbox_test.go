@@ -134,6 +134,7 @@ func closedSandbox(t *testing.T, dir string) *Sandbox {
 
 // TestSandboxForUsers runs the same as a user without rights, whose sandbox needs a user namespace.
 func TestSandboxForUsers(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("TestSandboxHolds has run as such a user")
 	}
