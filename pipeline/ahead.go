@@ -25,6 +25,7 @@ import (
 type ahead struct {
 	ctx   context.Context // of the session: a build outlives the trial beside which it began
 	gauge *capacity.Gauge
+	learn bool         // the ends will tell which commits are worth a build
 	quiet sync.RWMutex // builds ahead hold it for reading while kbisect itself works, timed launches for writing
 	timed struct {     // launches on several devices at once share it
 		sync.Mutex
@@ -39,6 +40,7 @@ type ahead struct {
 	asked  []bisect.Request // wishes of the trials that are under way, each of which counts as a build
 	waits  int              // how many of these wait for a build ahead
 	alone  int              // calls of solo that have not ended: nothing may be built
+	began  time.Time        // when the first trial was asked for
 	frozen bool
 	closed bool
 	tick   *time.Timer
@@ -60,15 +62,17 @@ const (
 	aheadNice  = 10                     // lets a build ahead give way to everything else
 	aheadTick  = 100 * time.Millisecond // between two looks at how much the machine can run
 	moreSpares = 1                      // workspaces besides one for each build at a time: a finished build keeps its own
+	longBuild  = time.Second            // an end that is still building then takes long enough to guess which commits matter
 )
 
 // newAhead prepares for the builds ahead that n jobs allow or, for 0, the machine; it is nil if there can be none.
-func newAhead(ctx context.Context, root *workspace.Root, n int) *ahead {
+// learn says that what the ends open will narrow the search.
+func newAhead(ctx context.Context, root *workspace.Root, n int, learn bool) *ahead {
 	gauge := capacity.New(n)
 	if gauge.Most() < 2 {
 		return nil
 	}
-	a := &ahead{ctx: ctx, gauge: gauge}
+	a := &ahead{ctx: ctx, gauge: gauge, learn: learn}
 	for i := range gauge.Most() + moreSpares {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
@@ -102,7 +106,17 @@ func (a *ahead) enter(job trial.Job) {
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, wish(job.Request))
 	a.job = &job
+	if a.began.IsZero() {
+		a.began = time.Now()
+	}
 	a.begin()
+}
+
+// unsure reports that the ends may tell in a moment which commits are worth a build, so that none is built on a guess.
+// The caller holds mu.
+func (a *ahead) unsure() bool {
+	end := func(r bisect.Request) bool { return r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad }
+	return a.learn && time.Since(a.began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
 }
 
 // leave says that a trial is over, so that it is not wished for any more.
@@ -142,12 +156,17 @@ func (a *ahead) begin() {
 			s.cancel() // a workspace in which a build runs is free when that has ended, and begin is called again
 		}
 	}
-	waiting := false
+	waiting, unsure := false, a.unsure()
 	for _, r := range a.wishes {
 		if slices.Contains(a.asked, r) || a.find(r) != nil {
 			continue
 		}
-		if waiting = len(free) == 0 || !a.gauge.Admits(busy+a.running()); waiting {
+		if unsure && r.Purpose == bisect.Searching {
+			waiting = true
+			continue
+		}
+		if len(free) == 0 || !a.gauge.Admits(busy+a.running()) {
+			waiting = true
 			break
 		}
 		a.start(free[0], r)
@@ -233,7 +252,7 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	w, done := s.w, s.done
 	a.group.Go(func() {
 		built, err := trial.Build(ctx, w, job)
-		a.learn(built)
+		a.note(built)
 		// A failure that may be due to what ran beside it is not kept: it is built again when it is asked for.
 		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Lost == "")
 		if err != nil && ctx.Err() == nil {
@@ -247,8 +266,8 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	})
 }
 
-// learn takes in how many processors and how much memory a build used, by which the next ones are admitted.
-func (a *ahead) learn(b trial.Built) {
+// note takes in how many processors and how much memory a build used, by which the next ones are admitted.
+func (a *ahead) note(b trial.Built) {
 	if a != nil && b.Processors > 0 {
 		a.gauge.Learn(b.Processors, b.Memory)
 	}

@@ -17,7 +17,7 @@ import (
 
 // jobs makes a bench build ahead whatever the machine has.
 func (b *bench) jobs(n int) {
-	b.ahead = newAhead(context.WithoutCancel(b.t.Context()), b.workspaces.root, n)
+	b.ahead = newAhead(context.WithoutCancel(b.t.Context()), b.workspaces.root, n, b.Config.Recipe.Learn)
 }
 
 // wishes are requests of a search for some commits.
@@ -162,5 +162,34 @@ func TestCrowdedBuildIsMadeAgainAlone(t *testing.T) {
 	b.Ahead(b.wishes(1))
 	if o := b.test(0, bisect.Searching); o.Class != bisect.OK || !o.Built || len(o.Repeated) > 0 {
 		t.Errorf("%s, repeated for %q", o.Describe(), o.Repeated)
+	}
+}
+
+// While the ends may still tell which commits matter, none is built on a guess; but beside ends that take long to build the
+// first commits of the search are.
+func TestCommitsAreBuiltBesideEndsThatTakeLong(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		t.Run(fmt.Sprint(long), func(t *testing.T) {
+			t.Parallel()
+			build := "#!/bin/sh\necho $KBISECT_PURPOSE >>$BENCH_LOG\n"
+			if long { // the ends are built when a commit is
+				build += "while ! grep -q search $BENCH_LOG; do sleep 0.01; done\n"
+			}
+			files := []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\n")}
+			b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, files, []fixtures.Change{fixtures.Write("f", "1")}, []fixtures.Change{fixtures.Write("f", "2")})
+			b.Config.Recipe.Learn = true
+			b.jobs(4)
+			if b.ahead.began = time.Now(); !long { // however busy this machine is
+				b.ahead.began = b.ahead.began.Add(time.Hour)
+			}
+			bad := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[2]}, Purpose: bisect.EndBad}
+			b.Ahead(append([]bisect.Request{bad}, b.wishes(1)...))
+			b.test(0, bisect.EndGood)
+			b.test(2, bisect.EndBad)
+			b.Ahead(nil)
+			if built := strings.Contains(b.said(), "search"); built != long {
+				t.Errorf("a commit was built beside the ends: %v; builds: %q", built, b.said())
+			}
+		})
 	}
 }

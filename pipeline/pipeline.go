@@ -86,7 +86,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	case c.First != nil:
 		p.ahead = c.First.ahead
 	case len(c.Recipe.Plan.Build) > 0:
-		p.ahead = newAhead(ctx, root, c.Jobs)
+		p.ahead = newAhead(ctx, root, c.Jobs, c.Recipe.Learn)
 	}
 	return p, nil
 }
@@ -375,7 +375,7 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 			built, err = trial.Build(ctx, w, job)
 		}
 	}
-	p.ahead.learn(built)
+	p.ahead.note(built)
 	p.notices.exports(built.Warnings)
 	p.machine.suspect(r.Candidate, built.Suspicious)
 	return w, trial.Excuse(built.Outcome, built.Lost), err

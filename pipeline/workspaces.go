@@ -86,6 +86,12 @@ func (ws *workspaces) name(r bisect.Request) string {
 // of is the workspace for a request, or nil if it was not opened.
 func (ws *workspaces) of(r bisect.Request) *workspace.Workspace { return ws.open[ws.name(r)] }
 
+// Holds reports that a pipeline at rest has a workspace in which what a request launches is built.
+func Holds(p *Pipeline, r bisect.Request) bool {
+	w := p.workspaces.of(r)
+	return w != nil && p.Config.Recipe.Holds(w, r.Candidate)
+}
+
 // get opens the workspace for a request, or returns the open one. The first clean launch of a candidate gets a new
 // workspace. Where one workspace serves all requests a clean switch would do instead, but not for files that the plan
 // brings along: these are taken for unchanged by their size and time alone.

@@ -14,6 +14,9 @@ import (
 // once, as many as the machine can at a time. The forecast depends on the launches alone, so a resumed search makes
 // the same one.
 //
+// Before the ends have told what they open, every commit may be worth a build. What such a guess costs, the pipeline
+// weighs: it may wait until the builds of the ends are seen to be long ones.
+//
 // A search about the time of builds foresees nothing: its builds must not disturb each other.
 func (r *Run) Foresee(i int) {
 	if r.Search.Width < 2 || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
@@ -27,9 +30,6 @@ func (r *Run) Foresee(i int) {
 	}()
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
-	}
-	if r.Search.Untouched != nil && len(next) > 0 { // which commits are worth a build, the ends have yet to tell
-		return
 	}
 	weights := r.Span.Prior
 	if r.Belief != nil {

@@ -24,6 +24,7 @@ type Slots struct {
 	OnEnd func(slot int)                                     // a slot has nothing to do; may be nil
 	Made  func(slot int, r bisect.Request, o bisect.Outcome) // a trial was made; called while its slot is idle; may be nil
 	Begin func(slot int)                                     // an idle slot is about to begin; may be nil
+	Holds func(slot int, r bisect.Request) bool              // an idle slot has what r launches, built; may be nil
 	Until time.Time                                          // what runs then ends in [bisect.ErrSpent]; zero: never
 	// Careful is for trials that may share something, such as a file or a port, because the user has not said that
 	// they share nothing. Their outcomes say which ran beside others; what is begun ahead is left to end by itself, as
@@ -196,13 +197,21 @@ func (s *Slots) Leave(slot int) {
 	s.left[slot] = true
 }
 
-// free is a slot for a trial, that of its device or the first idle one, and whether it can begin there now.
+// free is a slot for a trial and whether it can begin there now: the slot of its device, else an idle one that has its
+// build, else the first idle one.
 func (s *Slots) free(r bisect.Request) (slot int, ok bool) {
 	busy := func(slot int) bool {
 		return s.left[slot] || slices.ContainsFunc(s.running, func(x *running) bool { return x.slot == slot })
 	}
 	if r.On > 0 {
 		return min(r.On, len(s.Each)) - 1, !busy(min(r.On, len(s.Each)) - 1)
+	}
+	if s.Holds != nil {
+		for slot := range s.Each {
+			if !busy(slot) && s.Holds(slot, r) {
+				return slot, true
+			}
+		}
 	}
 	for slot < len(s.Each) && busy(slot) {
 		slot++

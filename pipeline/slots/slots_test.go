@@ -147,6 +147,23 @@ func TestSlotsAhead(t *testing.T) {
 	})
 }
 
+// A trial is made in the slot that has its build, if that is idle.
+func TestSlotsUseTheBuildThatTheyHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y, s := newYard(t, 3)
+		var in []int
+		s.Begin = func(slot int) { in = append(in, slot) }
+		s.Holds = func(slot int, r bisect.Request) bool { return slot == 2 && r.Candidate.Commit == "built" }
+		sample(t, s, lasting("built", 1))
+		sample(t, s, lasting("other", 1))
+		s.Next = y.foretold(lasting("built", 1))
+		sample(t, s, lasting("other", 1))
+		if want := []int{2, 0, 0, 2}; !slices.Equal(in, want) {
+			t.Errorf("trials began in slots %v, want %v", in, want)
+		}
+	})
+}
+
 // Trials of a batch begin at once, each on its device; two on one device follow each other. What slots learn of others they
 // learn before they begin.
 func TestSlotsOfDevices(t *testing.T) {

@@ -94,13 +94,14 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 	return n
 }
 
-// guess is what a trial may end as, by the examples of both ends; none for a trial that must run alone. A trial
-// that has run for longer than passing ones do will probably fail.
+// guess is what a trial may end as, by the examples of both ends; none for a trial that must run alone, or for one more
+// launch of a candidate that another slot would have to build anew for longer than the launch takes. A trial that has
+// run for longer than passing ones do will probably fail.
 func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 	s := f.session
 	pass, fail, ok := session.Examples(s.Launches)
 	// A number cannot be guessed as an ending can, and what must run alone cannot be made ahead.
-	if !ok || s.Alone(r) || r.Timing {
+	if !ok || s.Alone(r) || r.Timing || r.Nth > 0 && pass.Build > pass.Wall {
 		return nil
 	}
 	const late = 1.5 // times the wall time of a passing trial

@@ -98,6 +98,7 @@ func newSlots(s *Session, past time.Duration) *slots.Slots {
 	t := &teaching{pipes: s.Pipes, upTo: make([]int, len(s.Pipes))}
 	if len(s.Pipes) > 1 {
 		out.Made, out.Begin = t.made, t.begin
+		out.Holds = func(slot int, r bisect.Request) bool { return pipeline.Holds(s.Pipes[slot], r) }
 	}
 	if s.Policy.Budget > 0 {
 		out.Until = began.Add(s.Policy.Budget)
