@@ -85,8 +85,8 @@ type Request struct {
 	Tentative bool    // a failure may rest on a process that was started early, since a proof is made without
 	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run
-	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it
-	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took
+	Hurry     string  // the phase, or [WholeTrial], that may end as soon as no good run could still be in it; or [SlowTrial]
+	Past      float64 // seconds for which the phase in a hurry must be let run, beyond what good runs took; of a SlowTrial, for which it is let run
 	On        int     // the device to launch on, from 1, where several are kept apart; 0: any
 }
 
@@ -98,8 +98,11 @@ func Patience(good float64) float64 {
 	return max(2*good, good*math.Exp(6*spread)+5)
 }
 
-// WholeTrial stands for the trial as a whole where a phase is named.
-const WholeTrial = "*"
+// What stands where a phase is named.
+const (
+	WholeTrial = "*"    // the trial as a whole
+	SlowTrial  = "slow" // in a [Request.Hurry]: the trial as a whole, which a slow one is known by before it ends
+)
 
 // TrialID names a trial: what it was and is asked for again in a resumed search.
 type TrialID struct {

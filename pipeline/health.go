@@ -291,6 +291,9 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 			return o, err
 		}
 	}
+	if o.Early && r.Hurry == bisect.SlowTrial && d.fault == "" { // it was only slow, and the proof launches it in full
+		return trial.Excuse(o, run.Lost), nil
+	}
 	p.Config.doing("known-good program")
 	fault, err := p.machine.fault(ctx, r.Candidate, o, run.Last, d)
 	if fault != "" {

@@ -77,6 +77,17 @@ func LookAt(r *Run, id string, why bisect.Purpose) (out []Trial, err error) {
 	return out, nil
 }
 
+// PairsAtOnce is how many pairs of launches are made at a time, where so many are needed. A device makes one pair.
+func PairsAtOnce(r *Run, need int) int {
+	return max(1, min(need, max(len(r.Search.Devices), r.Search.AtOnce/2)))
+}
+
+// DeviceOfPair is the device on which a pair of launches is made, by its number.
+func DeviceOfPair(r *Run, pair int) int {
+	all := Devices(r.Ledger)
+	return all[pair%len(all)]
+}
+
 // tellsApart is how many launches in a row must end differently on two devices, always in the same two ways, before
 // the devices count as different: a complaint may be flaky.
 const tellsApart = 4

@@ -407,6 +407,7 @@ func (l *Ledger) liedEarly(id string, passed Trial) string {
 	started, others := 0, 0
 	for _, t := range l.Of(id, "") {
 		switch {
+		case t.ShownSlow(): // it passes when it is launched in full
 		case t.Early && t.Hurry != "" && t.Wall < passed.Wall:
 			return "passes when it is given the whole limit"
 		case t.Early && t.Tentative:

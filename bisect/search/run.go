@@ -419,6 +419,7 @@ func (r *Run) Contradicted(why string) {
 	r.Rounds++
 	r.Account.Warn(why)
 	timed := r.Question.Rules().Timed
+	r.Ledger.Patient = r.Ledger.Patient || timed
 	r.Ledger.void(func(t Trial) bool {
 		return r.Span.holds(t.Candidate.Commit) && t.Purpose == bisect.Searching || timed && !t.Clean
 	})

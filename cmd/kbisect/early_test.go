@@ -223,7 +223,7 @@ if len(sys.argv) > 3:
     time.sleep(float(sys.argv[3]))
 out.write("phase: measure\n")
 first = time.monotonic()
-time.sleep(0.02)
+time.sleep(0.2) # kbisect has seen the line, and makes it stand still
 for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
 last = time.monotonic()

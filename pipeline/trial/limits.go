@@ -109,13 +109,22 @@ func (b Bounds) limit(phase string) time.Duration {
 // inForce is what bounds a phase while it runs; 0 is nothing.
 func (b Bounds) inForce(phase string) time.Duration {
 	full := b.limit(phase)
-	if b.Hurry == phase && (phase != "build" || b.Good[phase] > 0) { // the good end may come from the build cache
-		soon := max(patience(b.Good[phase]), patience(time.Duration(b.Past*float64(time.Second))))
-		if full == 0 || soon < full {
-			full = soon
-		}
+	if soon := b.soon(phase); soon > 0 && (full == 0 || soon < full) {
+		full = soon
 	}
 	return b.withProbed(phase, full)
+}
+
+// soon is the limit of a phase that hurry sets; 0 is none.
+func (b Bounds) soon(phase string) time.Duration {
+	past := time.Duration(b.Past * float64(time.Second))
+	switch {
+	case b.Hurry == bisect.SlowTrial && phase == bisect.WholeTrial:
+		return past
+	case b.Hurry == phase && (phase != "build" || b.Good[phase] > 0): // the good end may come from the build cache
+		return max(patience(b.Good[phase]), patience(past))
+	}
+	return 0
 }
 
 // allowed is how long a phase may have taken whose length is known only afterwards.
@@ -140,7 +149,7 @@ func patience(good time.Duration) time.Duration {
 // hurried reports whether a time-out in a phase came from hurry and not from the user's limit, and why.
 func (b Bounds) hurried(phase string) (why string, ok bool) {
 	limit, full := b.inForce(phase), b.limit(phase)
-	if b.Hurry != phase || full > 0 && limit >= full {
+	if b.soon(phase) == 0 || full > 0 && limit >= full {
 		return "", false
 	}
 	in := "in " + phase

@@ -40,6 +40,9 @@ func TestHurriedBounds(t *testing.T) {
 		{"build", "build", 0, soon, true},
 		{bisect.WholeTrial, bisect.WholeTrial, 0, soon, true},
 		{"", bisect.WholeTrial, 0, time.Hour, false},
+		{bisect.SlowTrial, bisect.WholeTrial, 2, 2 * time.Second, true},
+		{bisect.SlowTrial, bisect.WholeTrial, 7200, time.Hour, false},
+		{bisect.SlowTrial, "load", 2, 0, false},
 	} {
 		b := Bounds{Limits: limits, Good: good, Hurry: c.hurry, Past: c.past}
 		_, hurried := b.hurried(c.phase)

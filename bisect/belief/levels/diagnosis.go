@@ -51,13 +51,13 @@ func Diagnose(m *Belief) Diagnosis {
 		f.turn(l.Device)
 		soiled := i >= unsettled && f.clean(l, s.bad[i], m.noise) < 0.2
 		f.add(l, s.bad[i], m.noise)
-		if soiled || l.Censored {
+		if soiled {
 			w.dirty += 1 / float64(w.launches)
 			continue
 		}
 		if s.bad[i] {
 			l.Y -= step
-		} else if m.launches[i].Index == belief.GoodEnd {
+		} else if l.Index == belief.GoodEnd {
 			good = append(good, l.Y)
 		}
 		t, y = append(t, l.At), append(y, l.Y)
@@ -76,9 +76,8 @@ func Diagnose(m *Belief) Diagnosis {
 func within(launches []belief.Launch) (sd float64, n int) {
 	of := map[[2]int][]float64{}
 	for _, l := range launches {
-		if at := [2]int{l.Index, l.Device}; !l.Censored {
-			of[at] = append(of[at], l.Y)
-		}
+		at := [2]int{l.Index, l.Device}
+		of[at] = append(of[at], l.Y)
 	}
 	sum := 0.0
 	for _, y := range of {
@@ -214,14 +213,14 @@ func checkLevels(m *Belief) belief.Misfit {
 	sum, count := map[int]float64{}, map[int]float64{}
 	for i, l := range s.launches {
 		f.turn(l.Device)
-		if i >= unsettled && !l.Censored && !m.noise.Modes() {
+		if i >= unsettled && !m.noise.Modes() {
 			x := 0.0
 			if s.bad[i] {
 				x = 1
 			}
 			g := f.merged()
 			v := g.spread(x) + m.noise.Rate*max(0, l.At-f.at) + m.noise.SD*m.noise.SD
-			at := m.launches[i].Index
+			at := l.Index
 			sum[at] += min(most, max(-most, (l.Y-g.d-x*g.step)/math.Sqrt(v)))
 			count[at]++
 		}

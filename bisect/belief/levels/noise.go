@@ -54,7 +54,8 @@ func (m *Belief) refit() {
 	m.replay()
 }
 
-// sight is the launches as one set sees them: bad[i] says that launch i is of a commit that holds the culprit.
+// sight is the launches as one set sees them, without those of which only a bound is known, which says nothing of the
+// noise: bad[i] says that launch i is of a commit that holds the culprit.
 type sight struct {
 	launches []belief.Launch
 	bad      []bool
@@ -64,8 +65,10 @@ func (m *Belief) seen(window int) sight {
 	j, _ := m.parts.top()
 	var s sight
 	for i := max(0, len(m.launches)-window); i < len(m.launches); i++ {
-		s.launches = append(s.launches, m.scaled(i))
-		s.bad = append(s.bad, m.parts.holds(m.launches[i].Index, j))
+		if l := m.scaled(i); !l.Censored {
+			s.launches = append(s.launches, l)
+			s.bad = append(s.bad, m.parts.holds(l.Index, j))
+		}
 	}
 	return s
 }

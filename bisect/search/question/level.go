@@ -26,6 +26,8 @@ type Level struct {
 	noise    float64 // of the ends, where few launches told them apart; 0: launches told it
 	once     bool    // one of each did, on a machine of which nothing was known
 	failed   int     // proofs that did not bear out the search
+	after    float64 // seconds after which a launch of the search is known to be slow, see search.SlowAfter; 0: never
+	slow     float64 // the level that it then has at least
 }
 
 // Part is what is known before a run inside a part of the range begins.
@@ -70,8 +72,11 @@ func (q *Level) Missing(o bisect.Outcome) string {
 func (q *Level) AsProof(*search.Run, int) (bool, error) { return false, nil }
 
 // Shape implements search.Question.
-func (q *Level) Shape(r *bisect.Request, _ bool) {
+func (q *Level) Shape(r *bisect.Request, patient bool) {
 	r.Timing = true
+	if r.Purpose == bisect.Searching && q.after > 0 && !patient {
+		r.Hurry, r.Past = bisect.SlowTrial, q.after
+	}
 	if r.Purpose != bisect.EndGood && r.Purpose != bisect.EndBad && !q.Channel.Metric.OfProcess() {
 		r.Wants = q.Channel.Metric.Name
 	}
@@ -86,6 +91,9 @@ func (q *Level) Read(t search.Trial) (belief.Launch, search.Answer) {
 		return l, search.Unfit
 	case m.OfProcess() && !t.Timing:
 		return l, search.Unfit
+	case t.ShownSlow() && q.after > 0:
+		l.Y, l.Censored = q.slow, true
+		return l, search.Speaks
 	case t.Class == bisect.Timeout && m.Name == "wall" && !m.Higher && !q.Faster:
 		y, ok := m.Level(bisect.Outcome{Wall: t.Wall})
 		if l.Y, l.Censored = y, true; ok {
@@ -301,7 +309,7 @@ func (q *Level) Effect(d, sd float64) *bisect.Effect {
 // With is the question about another number of the same launches.
 func (q *Level) With(c metric.Channel) *Level {
 	other := *q
-	other.Channel = c
+	other.Channel, other.after = c, 0 // how slow a launch is that was ended is known of one number only
 	return &other
 }
 

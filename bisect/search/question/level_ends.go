@@ -66,7 +66,7 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			if need <= 0 {
 				need = MinEndPairs
 			}
-			n := min(most-s.fresh, atOnce(r, need))
+			n := min(most-s.fresh, search.PairsAtOnce(r, need))
 			launch := func() error { return s.launches(n) }
 			if n == 1 && s.pairs == 1 && !s.half { // three launches may do
 				launch = s.launchHalf
@@ -112,17 +112,6 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
-// atOnce is how many pairs of launches are made at a time, where so many are needed. A device makes one pair.
-func atOnce(r *search.Run, need int) int {
-	return max(1, min(need, max(len(r.Search.Devices), r.Search.AtOnce/2)))
-}
-
-// deviceOf is the device of a pair.
-func deviceOf(r *search.Run, pair int) int {
-	all := search.Devices(r.Ledger)
-	return all[pair%len(all)]
-}
-
 // turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
 // steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
 // what disturbs launches at regular times falls on both sides.
@@ -155,7 +144,7 @@ func (s *stage) launchHalf() error {
 func (s *stage) pair(n int) []search.Wanted {
 	var out []search.Wanted
 	for _, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
-		out = append(out, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: deviceOf(s.r, n)})
+		out = append(out, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: search.DeviceOfPair(s.r, n)})
 	}
 	if turned(n) {
 		slices.Reverse(out)
@@ -328,6 +317,10 @@ const (
 	// launches a search instead of 76, and these with 81 (the cell "loaded, 65 %, period of 4 s" of bench-judge).
 	repeated    = 64
 	beyondModes = 0.2 // a logarithm; modes that were measured are 4 to 13 % apart
+
+	// slowBy is how far above the good end the level of a launch lies that was ended as slow, a logarithm. To the belief,
+	// one good launch of 700 is disturbed so far (levels.dirty, dirtyMean), or held up by as long.
+	slowBy = 0.3
 )
 
 // partSettled is settled for a part of the range, where one metric is left and its noise is known.
@@ -388,6 +381,8 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	}
 	switch {
 	case st == worse:
+		d, _ := m.Step()
+		s.q.after, s.q.slow = search.SlowAfter(s.r, d), slices.Max(s.levels[pick][0])+slowBy
 		e.Differ = true
 		e.Complaint = bisect.Complaint{Class: s.q.class(), Metric: s.q.Channel.Name(), Ends: e.Bad.Ratio}
 		e.Bad.Call, e.Bad.Class = bisect.Bad, s.q.class()

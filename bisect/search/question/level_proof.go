@@ -140,10 +140,10 @@ func (v *levelProof) call(m *levels.Belief, c *contest) int {
 func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	_, noise := m.MidLaunch(c.test.Step)
 	need := math.Ceil(planOf(v.r, m).pairs(c.test.Step, noise))
-	n := atOnce(v.r, max(levels.MinPairs, int(min(maxConfirm, need))-c.test.Pairs()))
+	n := search.PairsAtOnce(v.r, max(levels.MinPairs, int(min(maxConfirm, need))-c.test.Pairs()))
 	var next []search.Wanted
 	for k := range 2 * n {
-		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: deviceOf(v.r, c.test.Pairs()+k/2)}
+		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: search.DeviceOfPair(v.r, c.test.Pairs()+k/2)}
 		if (k%2 == 1) != turned(made+k/2) {
 			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
 		}
