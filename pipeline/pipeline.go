@@ -45,9 +45,13 @@ type Pipeline struct {
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
 	early      *early.Pool
-	before     reading // what the devices reported before the last launch
-	left       bool    // the last launch was still tearing down when it was judged
-	clean      bool    // every build is a clean one from now on
+	before     reading        // what the devices reported before the last launch
+	left       bool           // the last launch was still tearing down when it was judged
+	after      bisect.TrialID // the launch that next comes right after
+	next       bisect.Request
+	headStart  *headStart // the launch that has begun before its turn; nil: none
+	void       bool       // the launch says nothing because of its head start
+	clean      bool       // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
@@ -94,6 +98,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 // Close ends what still runs and removes the workspaces, all of them even after an error; it returns the first one.
 // A pipeline that shares the builds ahead of another leaves them to that one.
 func (p *Pipeline) Close() error {
+	p.headStart.drop()
 	p.machine.close()
 	p.early.Close()
 	if p.Config.First != nil {
@@ -170,6 +175,10 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
+	if !p.headStart.of(r) {
+		p.headStart.drop()
+		p.headStart = nil
+	}
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
@@ -208,6 +217,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		}
 		again := p.doubts(r, o, len(dropped)-infra) // tries that the machine spoiled are counted apart
 		switch {
+		case p.void:
+			p.void, again = false, o.Why
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
@@ -338,6 +349,9 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 // prepare returns a workspace that holds the candidate, built: the one of the request, or one in which it was built
 // ahead, which then takes the place of the first. The outcome has a class if the candidate could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
+	if h := p.headStart; h.of(r) {
+		return h.w, h.built, nil
+	}
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
 		p.early.Await(w) // a process that tears down may still use the files that are about to change
 	}
@@ -408,9 +422,11 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
-	p.early.Await(w)
-	if err := w.ClearCaches(); err != nil {
-		return bisect.Outcome{}, err
+	if !p.headStart.of(r) { // else its caches are in use already
+		p.early.Await(w)
+		if err := w.ClearCaches(); err != nil {
+			return bisect.Outcome{}, err
+		}
 	}
 	if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && p.firsts.Serve(r.Wants) {
 		seed(p, w)
@@ -485,6 +501,20 @@ func greeted(ctx context.Context, p *Pipeline) error {
 	return err
 }
 
+// orderOf is the order for a launch of a request. Report and OnTimed are for the caller to set.
+func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
+	pool := p.early
+	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
+		pool.Await(nil)
+		pool = nil
+	}
+	return trial.Order{
+		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
+		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
+		Early: pool, Failure: p.failure,
+	}
+}
+
 // launch makes one launch with the devices watched, and asks whose fault a failure is.
 func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	if r.Timing {
@@ -526,21 +556,17 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		}
 		report(phase, limit)
 	}
-	pool := p.early
-	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
-		pool.Await(nil)
-		pool = nil
-	}
-	order := trial.Order{
-		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
-		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
-		Report: alone, OnTimed: func(on bool) {
-			p.ahead.freeze(on)
-			p.early.Freeze(on)
-		}, Early: pool, Failure: p.failure,
+	order := orderOf(p, r, patience)
+	order.Report, order.OnTimed = alone, func(on bool) {
+		p.ahead.freeze(on)
+		p.early.Freeze(on)
+		p.headStart.freeze(on)
 	}
 	expect(p, order)
-	run, err := trial.Launch(ctx, w, order)
+	run, void, err := besideNext(ctx, p, w, order)
+	if p.void = void; void {
+		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
+	}
 	p.left = run.Left
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {

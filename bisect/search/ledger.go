@@ -85,10 +85,18 @@ type Wanted struct {
 	On      int // the device, see [bisect.Request.On]
 }
 
-// Announce tells Search.Batch which launches come next, in this order, so that they can be made at the same time. The
-// caller then asks for each of them with Launch, in the same order.
+// Announce tells Search.Batch which launches come next, in this order, so that they can be made at the same time, or
+// Search.Next of the first two. The caller then asks for each of them with Launch, in the same order.
 func Announce(r *Run, next []Wanted) {
 	l := r.Ledger
+	if l.Search.AtOnce < 2 && l.Search.Next != nil && len(next) > 1 {
+		request := func(w Wanted) bisect.Request {
+			return requestOf(l, r.Question, w.Commit, w.Purpose, l.count[launchKey{w.Commit, w.Purpose}])
+		}
+		if b := request(next[1]); b.Clean && b.Nth == 0 {
+			l.Search.Next(request(next[0]), b)
+		}
+	}
 	if l.Search.Batch == nil || l.Search.AtOnce < 2 {
 		return
 	}

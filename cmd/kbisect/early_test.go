@@ -223,7 +223,7 @@ if len(sys.argv) > 3:
     time.sleep(float(sys.argv[3]))
 out.write("phase: measure\n")
 first = time.monotonic()
-time.sleep(0.2) # kbisect has seen the line, and makes it stand still
+time.sleep(0.02)
 for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
 last = time.monotonic()
@@ -302,6 +302,61 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			t.Logf("%d launches, %d beside the one before, %d took times, %d made again", len(all), beside, beyond, again)
 			if beside < x.beside || x.beside == 0 && beside > 0 || again < beyond || again > 1 && len(x.wrong) == 0 {
 				t.Errorf("%d launches began beside the one before, want at least %d; %d took times, %d were made again:\n%s", beside, x.beside, beyond, again, text)
+			}
+		})
+	}
+}
+
+// The second side of a proof loads beside the first one, and does no more until that has ended. If it takes times all the
+// same, or fails for what runs beside it, here another process of its kind, it is launched again alone.
+func TestProofsLoadBesideEachOther(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	const alone = `import os, sys
+lock = os.environ["NOTES"] + ".lock"
+try:
+    os.mkdir(lock)
+except FileExistsError:
+    with open(os.environ["NOTES"] + ".refused", "a") as f:
+        f.write(os.environ["KBISECT_PURPOSE"])
+    sys.exit("only one at a time")
+import atexit
+atexit.register(os.rmdir, lock)
+`
+	for _, x := range []struct {
+		name, toml, prelude, compiles string // compiles: for so many seconds
+		beside                        bool
+	}{
+		{name: "as it should be", compiles: `, "0.1"`, beside: true},
+		{name: "it takes times right after its load"},
+		{name: "one at a time", compiles: `, "0.1"`, prelude: alone},
+		{name: "switched off", compiles: `, "0.1"`, toml: "ahead = false\n"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			commits := r.commits(6, func(i int) map[string]string {
+				return map[string]string{"bench.py": x.prelude + leavingBench, "us": fmt.Sprint(100 + 15*(i/4))}
+			})
+			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.1"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"})
+			type launch struct{ begun, first, end float64 }
+			made := map[string]launch{} // the first that ended well
+			for line := range strings.Lines(text) {
+				var l launch
+				var why, commit string
+				var last float64
+				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &l.first, &last, &l.end); err != nil {
+					t.Fatal(err)
+				}
+				if _, known := made[why]; !known {
+					made[why] = l
+				}
+			}
+			parent, culprit := made["confirm-parent"], made["confirm-culprit"]
+			if beside := culprit.begun < parent.end; beside != x.beside || culprit.first < parent.end {
+				t.Errorf("the culprit began %.2f s after the end of its parent, its times %.2f s after; beside it: %v", culprit.begun-parent.end, culprit.first-parent.end, x.beside)
 			}
 		})
 	}

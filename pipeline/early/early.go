@@ -157,6 +157,8 @@ func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
 	if len(p.modules) == 0 {
 		return false
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	fits, known := p.fits[c]
 	if !known {
 		fits = !slices.ContainsFunc(named(w, p.outside), func(path string) bool { return !p.same[path] })
@@ -314,10 +316,12 @@ func (p *Pool) Close() {
 		return
 	}
 	p.mu.Lock()
+	var ends sync.WaitGroup // side by side, as each takes a while
 	for _, x := range p.waiting {
-		x.held.Close()
+		ends.Go(x.held.Close)
 	}
 	p.waiting, p.closed = nil, true
 	p.mu.Unlock()
+	ends.Wait()
 	p.Await(nil)
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
+	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/reads"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -377,6 +378,9 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	plan.AtOnce, plan.Devices = session.Several(t)
 	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
+	if t.Cluster == nil && t.Policy.Spread == "" { // what is timed is launched in the first slot
+		plan.Next = func(a, b bisect.Request) { pipeline.NextLaunch(t.Pipe, a, b) }
+	}
 	if t.Policy.Learn {
 		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
 	}
