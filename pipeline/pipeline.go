@@ -179,6 +179,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		p.headStart.drop()
 		p.headStart = nil
 	}
+	turns(p, r)
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
@@ -475,17 +476,26 @@ func seed(p *Pipeline, w *workspace.Workspace) {
 	}
 }
 
-// expect starts interpreters for launches to come while an end is launched: for the next ones of both ends, and for
-// the first of the search. With a build they cannot start early, as what they import may not be there yet.
+// expect starts interpreters for launches to come: while an end is launched for the next ones of both ends, and for the
+// first of the search; at the first of the search for the second. With a build they cannot start early, as what they
+// import may not be there yet.
 func expect(p *Pipeline, o trial.Order) {
-	end := o.Request.Purpose == bisect.EndGood || o.Request.Purpose == bisect.EndBad
-	if !end || o.Early == nil || !o.Early.Knows(o.Request) || len(p.Config.Recipe.Plan.Build) > 0 {
+	ws, r := &p.workspaces, o.Request
+	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
+	first := r.Purpose == bisect.Searching && r.Timing && !ws.second && ws.open[secondSearch] == nil
+	if !(end || first) || o.Early == nil || !o.Early.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
-	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching} {
+	next := []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching}
+	if first {
+		next = next[2:]
+		ws.second = true
+		defer func() { ws.second = false }()
+	}
+	for _, why := range next {
 		o.Request.Purpose = why
-		if w, err := p.workspaces.get(o.Request); err == nil {
+		if w, err := ws.get(o.Request); err == nil {
 			trial.Expect(w, o)
 		}
 	}

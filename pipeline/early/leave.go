@@ -48,6 +48,9 @@ func (p *Pool) Leave(w *workspace.Workspace, end func(), well func() bool) {
 // Leaving reports whether a process is still tearing down.
 func (p *Pool) Leaving() bool { return len(p.left(nil)) > 0 }
 
+// In reports whether one in a workspace is.
+func (p *Pool) In(w *workspace.Workspace) bool { return len(p.left(w)) > 0 }
+
 // Await waits for those in a workspace that still tear down, or, for nil, in any.
 func (p *Pool) Await(w *workspace.Workspace) {
 	for _, x := range p.left(w) {
