@@ -174,52 +174,6 @@ func MergePhases(order []string, launch []bisect.PhaseTime) []string {
 	return order
 }
 
-// Starts are the times of one phase of an end with cold and with warm caches, medians in seconds; unknown
-// where it was not seen.
-type Starts struct {
-	Phase                                string
-	GoodCold, GoodWarm, BadCold, BadWarm Number
-}
-
-// ColdWarm compares first processes, which fill the caches, with later ones, phase by phase, at both ends; good and
-// bad are commit ids. It is nil for programs that use no caches, and where none ran with warm ones.
-func (l Ledger) ColdWarm(good, bad string) []Starts {
-	var order []string
-	times := map[string]*[4][]float64{}
-	add := func(col int, phases []bisect.PhaseTime) {
-		order = MergePhases(order, phases)
-		for _, p := range phases {
-			if times[p.Name] == nil {
-				times[p.Name] = &[4][]float64{}
-			}
-			times[p.Name][col] = append(times[p.Name][col], p.Seconds)
-		}
-	}
-	warm := false
-	column := map[string]int{good: 0, bad: 2}
-	for _, x := range l.Launches {
-		c, end := column[x.Candidate.Commit]
-		if !end || x.Outcome.Caches == "" {
-			continue
-		}
-		add(c, x.Outcome.Cold)
-		if x.Outcome.Caches == "warm" {
-			warm = true
-			c++
-		}
-		add(c, x.Outcome.Phases)
-	}
-	if !warm {
-		return nil
-	}
-	var out []Starts
-	for _, name := range order {
-		t := times[name]
-		out = append(out, Starts{name, Median(t[0]), Median(t[1]), Median(t[2]), Median(t[3])})
-	}
-	return out
-}
-
 // Median is the middle of some values, unknown without any.
 func Median(v []float64) Number {
 	if len(v) == 0 {

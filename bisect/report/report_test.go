@@ -104,19 +104,3 @@ func TestPhaseCosts(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func TestColdWarm(t *testing.T) {
-	phases := func(load float64) []bisect.PhaseTime { return []bisect.PhaseTime{{Name: "load", Seconds: load}} }
-	launch := func(commit, caches string, load float64) report.Launch {
-		return report.Launch{Candidate: bisect.Candidate{Commit: commit}, Outcome: bisect.Outcome{Class: bisect.OK, Caches: caches, Phases: phases(load)}}
-	}
-	var in report.Ledger
-	in.Launches = []report.Launch{launch("g", "cold", 9), launch("b", "cold", 8), launch("x", "warm", 5)}
-	if rows := in.ColdWarm("g", "b"); rows != nil {
-		t.Errorf("nothing ran on warm caches: %+v", rows)
-	}
-	in.Launches = append(in.Launches, launch("g", "warm", 1), launch("g", "warm", 3), launch("g", "", 7))
-	if rows := in.ColdWarm("g", "b"); len(rows) != 1 || rows[0].Phase != "load" || rows[0].GoodCold != 9 || rows[0].GoodWarm != 2 || rows[0].BadCold != 8 || rows[0].BadWarm.Known() {
-		t.Errorf("%+v", rows)
-	}
-}

@@ -275,20 +275,6 @@ func TestCoveredLines(t *testing.T) {
 	}
 }
 
-// First processes with empty caches stand beside later ones; a phase that one side never saw has no number.
-func TestColdWarmPage(t *testing.T) {
-	in := samples.Found()
-	launch := func(commit, caches string, seconds float64) {
-		in.Launches = append(in.Launches, samples.Launch(commit, bisect.Searching, bisect.Outcome{Class: bisect.OK, Caches: caches, Phases: []bisect.PhaseTime{{Name: "import", Seconds: seconds}}}))
-	}
-	launch(samples.GoodID, "cold", 9)
-	launch(samples.GoodID, "warm", 1)
-	launch(samples.BadID, "cold", 90)
-	if rows := section(t, pageOf(in), "caches").Tables[0].Rows; len(rows) != 1 || !slices.Equal(rows[0], []string{"import", "9.00 s", "1.00 s", "1m30s", "-"}) {
-		t.Errorf("%q", rows)
-	}
-}
-
 // The remarks of a launch say what it suffered from, and what its build cost is not counted twice.
 func TestLaunchRow(t *testing.T) {
 	v := view{purpose: map[bisect.Purpose]string{bisect.EndGood: "A"}}

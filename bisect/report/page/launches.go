@@ -168,25 +168,6 @@ func phaseTable(c chart.Phases) Table {
 	return t
 }
 
-// coldWarm compares first processes, with empty caches, with later ones.
-// Filling them takes longer than all else, at the good end as well: taken together, the two would hide a slow start.
-func coldWarm(d *report.Search, l report.Ledger) Section {
-	t := Table{Title: "Medians", Columns: []string{"phase", "good cold", "good warm", "bad cold", "bad warm"}, Right: []int{1, 2, 3, 4}}
-	cell := func(n report.Number) string {
-		if !n.Known() {
-			return "-"
-		}
-		return words.Seconds(float64(n))
-	}
-	for _, r := range l.ColdWarm(d.Ends.Good, d.Ends.Bad) {
-		t.Rows = append(t.Rows, []string{r.Phase, cell(r.GoodCold), cell(r.GoodWarm), cell(r.BadCold), cell(r.BadWarm)})
-	}
-	if len(t.Rows) == 0 {
-		return Section{}
-	}
-	return Section{ID: "caches", Title: "First process with empty caches (cold) and later ones (warm)", Tables: []Table{t}}
-}
-
 // timeline is every launch in time, and the state of each device over the job; known are the devices as the document
 // lists them.
 func (v view) timeline(known []string) Section {

@@ -39,7 +39,7 @@ func searchPage(d *report.Search, l report.Ledger) Page {
 	p := Page{Session: d.Session, Result: string(d.Result), State: f.state(), Headline: cmp.Or(d.Headline, string(d.Result)), Cards: f.cards(), Strip: f.strip(), Totals: totals(d.Totals, what), Next: report.Next(d, l)}
 	p.Sections = []Section{
 		shares(d, l), notes(d.Warnings), prospect(d), suspects(d, l), setsSection(d), claims(d), keep(d), effects(d), f.diff(), why(d), f.proof(r, metrics), levels(d, l), f.log(r, metrics),
-		v.timeline(d.Devices), v.phases(), coldWarm(d, l), v.cost(d.Totals, what, d.Devices, d.Unwatched), v.table(f.culprits)}
+		v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, d.Unwatched), v.table(f.culprits)}
 	return p
 }
 
