@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pace estimates how far the work is and how long the rest takes, from what the search says or from the work so
-// far. Its methods need the lock of the Display.
+// pace is how far the work is and how long the rest takes, as the search says. Its methods need the lock of the
+// Display.
 type pace struct {
 	began time.Time
 	far   stretch       // how far the work was at the last news
@@ -14,12 +14,6 @@ type pace struct {
 	toGo  time.Time     // when the search expects to end; zero if it has not said
 	least time.Duration // least time that was shown as left: it may only fall until a reason is given; 0: none
 	done  float64       // share that the search says is done; 0 if it does not say
-
-	matter int // commits that can be the culprit, at the start
-	left   int // those that still can
-	proofs int // judgements after the search: the culprit's, its parents'
-	tested int
-	spent  time.Duration // on candidates so far
 }
 
 // stretch is the way from one piece of news to the next that is expected.
@@ -77,33 +71,19 @@ func (p *pace) now() float64 {
 	return p.shown
 }
 
-// expected is how long the rest will take, as the search says or as candidates took so far; 0 if unknown. For the
-// latter, the tests to come are log2 of the suspects and the proofs.
+// expected is how long the rest will take, as the search says; 0 if it has not said.
 func (p *pace) expected() time.Duration {
-	if left := max(time.Second, time.Until(p.toGo)); !p.toGo.IsZero() {
-		if p.done == 0 {
-			return left
-		}
-		if p.least == 0 || left < p.least {
-			p.least = left
-		}
-		return p.least
-	}
-	if p.tested == 0 || p.left == 0 {
+	if p.toGo.IsZero() {
 		return 0
 	}
-	return time.Duration(float64(p.spent) / float64(p.tested) * (bits(p.left) + float64(confirming-p.proofs)))
-}
-
-// confirming is how many judgements follow a search: culprit and parent, built clean.
-const confirming = 2
-
-// share is the part of the search that is done, as it says or else counted in judgements.
-func (p *pace) share() float64 {
-	if p.done > 0 {
-		return p.done
+	left := max(time.Second, time.Until(p.toGo))
+	if p.done == 0 {
+		return left
 	}
-	return (bits(p.matter) - bits(p.left) + float64(p.proofs)) / (bits(p.matter) + confirming)
+	if p.least == 0 || left < p.least {
+		p.least = left
+	}
+	return p.least
 }
 
 // bits is the number of tests that separate n suspects: log2 n, rounded up.

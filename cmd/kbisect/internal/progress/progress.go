@@ -33,8 +33,7 @@ type Display struct {
 	Verbose bool // print what the pipeline does, too
 
 	now   map[int]doing // what is being done, by slot
-	last  time.Time
-	Steps int // judgements or tests so far
+	Steps int           // judgements or tests so far
 	pace  pace
 
 	launches int     // that were made
@@ -77,7 +76,7 @@ const settled = 10 * time.Second
 
 // New returns a display on w, with a bar if w is a terminal and quiet is not set. The caller calls End.
 func New(w io.Writer, quiet, verbose bool) *Display {
-	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now(), verified: map[string]bool{}}
+	p := &Display{area: liveArea{out: w, plain: w}, Quiet: quiet, Verbose: verbose, pace: pace{began: time.Now()}, told: time.Now(), verified: map[string]bool{}}
 	p.Ends = map[bisect.Purpose]string{bisect.EndGood: "good end", bisect.EndBad: "bad end"}
 	if !p.Quiet {
 		draw(p)
@@ -150,9 +149,6 @@ func (p *Display) Launch(o bisect.Outcome, price float64) {
 
 // Begin starts a search among commits, of which matter can be the culprit.
 func (p *Display) Begin(commits, matter int) {
-	p.mu.Lock()
-	p.pace.matter, p.pace.left = matter, matter
-	p.mu.Unlock()
 	p.Say(fmt.Sprintf("%s in the range, %d to search: about %s after those of the two ends", words.Count(commits, "commit"), matter, words.Count(int(bits(matter)), "test")))
 }
 
@@ -208,8 +204,8 @@ func (p *Display) Belief(b search.Progress) {
 		p.pace.least = 0
 	}
 	p.pace.done, p.pace.toGo = max(p.pace.done, b.Done), time.Now().Add(time.Duration(b.ExpectedSeconds*float64(time.Second)))
-	share, eta := p.pace.share(), p.pace.expected()
-	p.pace.reach(share, b.ExpectedLaunches, eta)
+	eta := p.pace.expected()
+	p.pace.reach(p.pace.done, b.ExpectedLaunches, eta)
 	if p.proof.last != (bisect.TrialID{}) {
 		p.proof.left = int(math.Round(b.ExpectedLaunches - b.Later))
 	}
@@ -252,22 +248,7 @@ func launches(n float64) string {
 func (p *Display) Step(s bisect.Step) {
 	p.mu.Lock()
 	p.Steps++
-	switch s.Role {
-	case "search":
-		p.pace.left, p.pace.matter = s.Remaining, max(p.pace.matter, s.Remaining) // equal inputs may turn out to differ
-	case "culprit", "parent":
-		p.pace.proofs = min(p.pace.proofs+1, confirming)
-	}
-	if !s.Inferred {
-		p.pace.tested++
-		p.pace.spent += time.Since(p.last)
-	}
-	p.last = time.Now()
-	share := p.pace.share()
-	eta := p.pace.expected()
-	if p.pace.done == 0 && p.pace.tested > 0 {
-		p.pace.reach(share, bits(p.pace.left)+float64(confirming-p.pace.proofs), eta)
-	}
+	share, eta := p.pace.done, p.pace.expected()
 	p.mu.Unlock()
 	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, words.Short(s.Commit), s.Verdict.Word(), s.Verdict.Why)
 	if s.Inferred {

@@ -15,11 +15,10 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 )
 
-// What a search expects replaces the guess by the number of candidates, and is said when nothing else
-// has been for a while.
+// What a search expects is said when nothing else has been for a while.
 func TestProgressTellsWhatASearchExpects(t *testing.T) {
 	var said bytes.Buffer
-	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now().Add(-settled)}, last: time.Now(), told: time.Now()}
+	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now().Add(-settled)}, told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
 	b := search.Progress{Suspects: 12.3, ExpectedLaunches: 20.4, ExpectedSeconds: 300}
@@ -44,7 +43,7 @@ func TestProgressTellsWhatASearchExpects(t *testing.T) {
 // printed. The share done never falls.
 func TestProgressOnlyFalls(t *testing.T) {
 	var said bytes.Buffer
-	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
+	p := &Display{area: liveArea{out: &said}, pace: pace{began: time.Now()}, told: time.Now()}
 	p.Begin(100, 100)
 	said.Reset()
 	last, done := time.Hour, 0.0
@@ -54,10 +53,10 @@ func TestProgressOnlyFalls(t *testing.T) {
 	} {
 		p.Belief(b)
 		left := p.pace.expected()
-		if left > last && b.Reason == "" || p.pace.share() < done || p.pace.share() != b.Done {
-			t.Errorf("%+v: %v to go after %v, %.2f done after %.2f", b, left, last, p.pace.share(), done)
+		if left > last && b.Reason == "" || p.pace.done < done || p.pace.done != b.Done {
+			t.Errorf("%+v: %v to go after %v, %.2f done after %.2f", b, left, last, p.pace.done, done)
 		}
-		last, done = left, p.pace.share()
+		last, done = left, p.pace.done
 	}
 	if got, want := said.String(), "about 40 launches and 8m20s to go now: the complaint does not come in every launch\n"; got != want {
 		t.Errorf("said %q, want %q", got, want)
@@ -65,29 +64,6 @@ func TestProgressOnlyFalls(t *testing.T) {
 	p.BeginPart()
 	if p.pace.expected() != 0 {
 		t.Errorf("%v to go of another part", p.pace.expected())
-	}
-}
-
-// TestProgressShare: what is done grows to the end of the proof, and not before.
-func TestProgressShare(t *testing.T) {
-	p := &Display{area: liveArea{out: io.Discard}, pace: pace{began: time.Now()}, last: time.Now(), told: time.Now()}
-	p.Begin(16, 16)
-	last := -1.0
-	for _, s := range []bisect.Step{
-		{Role: "good end"}, {Role: "search", Remaining: 8}, {Role: "search", Remaining: 3}, {Role: "search", Remaining: 1},
-		{Role: "culprit"}, {Role: "parent"}, {Role: "parent"},
-	} {
-		s.Commit = "0123456789"
-		p.Step(s)
-		if got := p.pace.share(); got < last || got > 1 || (got == 1) != (s.Role == "parent") {
-			t.Errorf("%s: %.3f done, before %.3f", s.Role, got, last)
-		}
-		last = p.pace.share()
-	}
-	p = &Display{area: liveArea{out: io.Discard}}
-	p.Begin(1, 1)
-	if got := p.pace.share(); got != 0 {
-		t.Errorf("one suspect: %g done", got)
 	}
 }
 
@@ -140,7 +116,7 @@ func TestBarMovesWithTheClock(t *testing.T) {
 			t.Errorf("%g after %g", now, last)
 		}
 		for name, tell := range map[string]func(){
-			"pairs": func() { p.Launched(1, 4, "") }, "sets": func() { p.pace.expect(30, 10) }, "commits": func() { p.Begin(64, 64); p.Step(bisect.Step{Commit: "0123456789", Role: "search", Remaining: 32}) },
+			"pairs": func() { p.Launched(1, 4, "") }, "sets": func() { p.pace.expect(30, 10) },
 		} {
 			p.BeginPart()
 			tell()

@@ -30,7 +30,7 @@ func (p *Display) BeginPart() {
 	p.confirmed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pace = pace{began: p.pace.began, matter: p.pace.matter, proofs: p.pace.proofs, tested: p.pace.tested, spent: p.pace.spent}
+	p.pace = pace{began: p.pace.began}
 	p.part, p.ended, p.proof, p.verified = time.Now(), nil, proof{}, map[string]bool{}
 	p.within = ""
 }
