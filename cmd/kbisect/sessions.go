@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -12,7 +12,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/page"
 	"github.com/kbisect/kbisect/bisect/report/render"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -215,12 +214,12 @@ func showAnswer(c *cli.Context, id string) error {
 	return render.Text(c.App.Writer, answer, terminalOf(c))
 }
 
-// mostShown is how many launches, and how many commits, are listed one by one without --verbose: about a screenful.
-const mostShown = 24
+// mostShown is how many launches, and how many verdicts, are listed without --verbose: together about a screenful.
+const mostShown = 12
 
 // show prints one session: what it was, what it launched, what it concluded. Launches are listed in the order in which
-// they were made, or counted by candidate if there are many and all is not set. A session that is still running can be
-// shown as well, as far as it has got.
+// they were made; of many, only the last ones unless all is set. A session that is still running can be shown as well,
+// as far as it has got.
 func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	fmt.Fprintf(w, "session   %s, %s\nbegun     %s, %s in all\nends      %s\ncommand   %s\n",
 		s.ID, s.Status, s.Created.Local().Format("2006-01-02 15:04:05"), wording.Span(s.Elapsed), endsWords(s), words.Printable(words.Shell(s.Args)))
@@ -236,12 +235,22 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	if !all && len(launches) > mostShown {
-		return showCommits(w, launches, steps)
+	most := mostShown
+	if all {
+		most = math.MaxInt
 	}
-	fmt.Fprintf(w, "\n%s\n", words.Count(len(launches), "launch"))
+	// heading counts a list, and returns from where on it is shown.
+	heading := func(n int, what string) (first int) {
+		text := words.Count(n, what)
+		if first = max(0, n-most); first > 0 {
+			text += fmt.Sprintf(", the last %d (kbisect --verbose show lists all)", most)
+		}
+		fmt.Fprintf(w, "\n%s\n", text)
+		return first
+	}
+	first := heading(len(launches), "launch")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, l := range launches {
+	for i, l := range launches[first:] {
 		o, build := l.Outcome, "-"
 		switch {
 		case o.CacheHit:
@@ -249,73 +258,17 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", i+1, words.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", first+i+1, words.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
 	}
 	if err := t.Flush(); err != nil || len(steps) == 0 {
 		return err
 	}
-	fmt.Fprintf(w, "\n%s\n", words.Count(len(steps), "verdict"))
-	for _, x := range steps {
+	for _, x := range steps[heading(len(steps), "verdict"):] {
 		inferred := ""
 		if x.Inferred {
 			inferred = "inferred"
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", words.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
-	}
-	return t.Flush()
-}
-
-// showCommits prints a line for each candidate: the last verdict on its commit, and how its launches ended. A session
-// with verdicts is a search, whose candidates without one (parts of a culprit, settings of its flags) are only counted.
-func showCommits(w io.Writer, launches []report.Launch, steps []store.Step) error {
-	verdicts := map[string]string{} // by commit; a later verdict replaces an earlier one
-	for _, x := range steps {
-		verdicts[x.Commit] = x.Call
-	}
-	type line struct {
-		candidate bisect.Candidate
-		launches  int
-		ended     []string // each once
-		n         map[string]int
-	}
-	var lines []*line
-	others, more := map[bisect.Candidate]bool{}, 0
-	for _, l := range launches {
-		c := l.Candidate
-		// Compositions of hunks are commits without a verdict; settings of flags have Assign set.
-		if len(verdicts) > 0 && (c.Assign != "" || verdicts[c.Commit] == "") {
-			others[c], more = true, more+1
-			continue
-		}
-		at := slices.IndexFunc(lines, func(x *line) bool { return x.candidate == c })
-		if at < 0 {
-			at, lines = len(lines), append(lines, &line{candidate: c, n: map[string]int{}})
-		}
-		x, how := lines[at], words.Printable(l.Outcome.Describe())
-		x.launches++
-		if x.n[how]++; x.n[how] == 1 {
-			x.ended = append(x.ended, how)
-		}
-	}
-	fmt.Fprintf(w, "\n%s (kbisect --verbose show lists each)\n", words.Count(len(launches), "launch"))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, x := range lines {
-		if i == mostShown {
-			fmt.Fprintf(t, "  and %s more\n", words.Count(len(lines)-mostShown, "candidate"))
-			break
-		}
-		// How all launches ended or, if they differ, how many ended in which way.
-		how := x.ended[:1]
-		if len(x.ended) > 1 {
-			how = nil
-			for _, word := range x.ended {
-				how = append(how, fmt.Sprintf("%d %s", x.n[word], word))
-			}
-		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", words.Cut(x.candidate.Brief(), 60), verdicts[x.candidate.Commit], words.Count(x.launches, "launch"), words.Listed(how, 2))
-	}
-	if more > 0 {
-		fmt.Fprintf(t, "  %s\t\t%s\tparts and settings of the culprit\n", words.Count(len(others), "other"), words.Count(more, "launch"))
 	}
 	return t.Flush()
 }
