@@ -157,7 +157,11 @@ func (c compared) metrics(v view) Section {
 	if len(c.Contrasts) == 0 {
 		return s
 	}
-	t := Table{Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], fmt.Sprintf("paired change (%.4g %% CI)", 100*(1-c.ErrorRate)), "p", "note"}, Right: []int{6}, Few: []int{0, 1, 5, 3, 4}}
+	paired := fmt.Sprintf("paired change (%.4g %% CI)", 100*(1-c.ErrorRate))
+	t := Table{
+		Title: "Verdicts", Columns: []string{"verdict", "metric", "better", c.names[0], c.names[1], paired, "p", "note"},
+		Right: []string{"p"}, Few: []string{"verdict", "metric", paired, c.names[0], c.names[1]},
+	}
 	for _, x := range c.Contrasts {
 		word, note := c.line(x)
 		b := x.Bound

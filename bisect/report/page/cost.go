@@ -17,7 +17,7 @@ func (v view) cost(totals report.Totals, what string, devices []string, idle str
 		total += r.Seconds
 	}
 	// Launches that ran side by side count in full, so that their sum may exceed the wall time.
-	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "launches", "ended here"}, Right: []int{1, 2, 3, 4, 5}}
+	t := Table{Title: "Time by phase, over all launches", Columns: []string{"phase", "time", "share", "longest", "launches", "ended here"}, Right: []string{"time", "share", "longest", "launches", "ended here"}}
 	for _, r := range rows {
 		share := r.Seconds / max(total, 1e-9)
 		ended := ""

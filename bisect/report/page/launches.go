@@ -135,12 +135,11 @@ func (v view) phases() Section {
 
 // phaseTable holds the values of the picture, with the limits in its first row.
 func phaseTable(c chart.Phases) Table {
-	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []int{1}, Detail: true}
+	t := Table{Title: "Seconds by phase: median / longest", Columns: []string{"candidate", "launches"}, Right: []string{"launches"}, Detail: true}
 	// It stands on top, right above the times that it bounds.
 	limits := []string{"limit", ""}
 	for i, name := range c.Names {
-		t.Columns = append(t.Columns, name)
-		t.Right = append(t.Right, i+2)
+		t.Columns, t.Right = append(t.Columns, name), append(t.Right, name)
 		limit := "none"
 		if c.Limits[i] > 0 {
 			limit = words.Seconds(c.Limits[i])
@@ -208,7 +207,7 @@ func (v view) timeline(known []string) Section {
 // deviceTable holds the values of the picture of one device.
 // There are two rows for each launch, before and after it.
 func deviceTable(d chart.Device) Table {
-	t := Table{Title: d.Name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []int{0, 2, 3, 4, 5, 6}, Detail: true}
+	t := Table{Title: d.Name, Columns: []string{"launch", "when", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W", "throttled by", "shared with"}, Right: []string{"launch", "at", "SM clock, MHz", "memory clock, MHz", "°C", "W"}, Detail: true}
 	for _, x := range d.Samples {
 		when, state := "before", State("")
 		if x.After {
@@ -231,7 +230,7 @@ const (
 // table is the list of launches, with the ends of the outputs of those that failed among some commits.
 func (v view) table(loud map[string]bool) Section {
 	s := Section{ID: "launches", Title: "All launches"}
-	t := Table{Title: "Launches, in order", Columns: []string{"no.", "candidate", "purpose", "ended", "build", "run", "at", "remarks"}, Right: []int{0, 4, 5, 6}, Detail: true}
+	t := Table{Title: "Launches, in order", Columns: []string{"no.", "candidate", "purpose", "ended", "build", "run", "at", "remarks"}, Right: []string{"no.", "build", "run", "at"}, Detail: true}
 	for i, l := range v.launches {
 		if i == mostLaunches {
 			t.Notes = append(t.Notes, fmt.Sprintf("%d more: kbisect show %s", len(v.launches)-i, v.session))

@@ -62,7 +62,7 @@ func measuredPhases(d *report.Measurement) Section {
 
 // measuredMetrics says of a metric with two modes that it has them, since its median lies in only one.
 func measuredMetrics(d *report.Measurement, v view) Section {
-	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []int{4, 5, 6, 7}, Few: []int{0, 1, 2, 3, 4}}
+	t := Table{Title: "One number a launch, the median of its samples", Columns: []string{"metric", "better", "median (95 % CI)", "min to max", "spread", "launches", "samples", "spread within"}, Right: []string{"spread", "launches", "samples", "spread within"}, Few: []string{"metric", "better", "median (95 % CI)", "min to max", "spread"}}
 	for _, x := range d.Metrics {
 		t.Rows = append(t.Rows, []string{x.Name(), x.Better, x.Values.Words(x.Unit), extremes(x.Values, x.Unit), words.Percent(float64(x.Values.Spread)), fmt.Sprint(x.Values.N), fmt.Sprint(x.Samples), words.Percent(float64(x.Within))})
 		if m := x.Modes; m != nil {
@@ -132,7 +132,7 @@ func explanationPage(d *report.Explanation, l report.Ledger) Page {
 		builds.Facts = append(builds.Facts, r)
 	}
 	p.Sections = []Section{
-		{ID: "explain", Title: "Why they differ", Brief: true, List: x.Notes[1:], Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, First: x.Changed}}},
+		{ID: "explain", Title: "Why they differ", Brief: true, List: x.Notes[1:], Tables: []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: names[:], First: x.Changed}}},
 		builds, notes(d.Warnings), launched(names, d.A, d.B), v.timeline(d.Devices), v.phases(), v.cost(d.Totals, what, d.Devices, ""), v.table(nil),
 	}
 	return p
@@ -173,7 +173,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	factor, unit := words.Prefixed(float64(high), words.Printable(s.Unit))
 	scale := report.Number(factor)
 	series := chart.Series{Name: words.Printable(s.Name()), Unit: strings.TrimSpace(words.Unit(unit))}
-	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []int{2}, Few: []int{0, 3, 4, 5}}
+	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []string{"launches"}, Few: []string{"commit", "median (95 % CI)", "change", "subject"}}
 	for _, c := range s.Commits {
 		x := chart.Measured{
 			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(c.Words(s.Unit)),

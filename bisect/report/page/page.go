@@ -60,12 +60,12 @@ type Table struct {
 	Columns []string
 	Rows    [][]string
 	Notes   []string
-	Right   []int   // columns of numbers
-	States  []State // of the rows
-	Detail  bool    // the values of a picture, or a list of everything: not in text, folded elsewhere
-	Most    int     // rows that text shows; 0 is all
-	First   []int   // rows that are shown before others where there are more than Most
-	Few     []int   // columns that matter most, in their order, where there is little room
+	Right   []string // columns of numbers, by name
+	States  []State  // of the rows
+	Detail  bool     // the values of a picture, or a list of everything: not in text, folded elsewhere
+	Most    int      // rows that text shows; 0 is all
+	First   []int    // rows that are shown before others where there are more than Most
+	Few     []string // columns that matter most, in their order, where there is little room
 }
 
 // Narrow is the table with only the columns that matter most (Few).
@@ -73,8 +73,19 @@ func (x Table) Narrow() Table {
 	if len(x.Few) == 0 {
 		return x
 	}
+	var columns []int
+	for _, name := range x.Few {
+		if i := slices.Index(x.Columns, name); i >= 0 {
+			columns = append(columns, i)
+		}
+	}
+	return x.only(columns)
+}
+
+// only is the table with some of its columns.
+func (x Table) only(columns []int) Table {
 	pick := func(row []string) (out []string) {
-		for _, i := range x.Few {
+		for _, i := range columns {
 			if i < len(row) {
 				out = append(out, row[i])
 			}
@@ -85,8 +96,13 @@ func (x Table) Narrow() Table {
 	for i, row := range x.Rows {
 		rows[i] = pick(row)
 	}
-	x.Columns, x.Rows, x.Right = pick(x.Columns), rows, nil
+	x.Columns, x.Rows = pick(x.Columns), rows
 	return x
+}
+
+// Numeric reports whether column i holds numbers.
+func (x Table) Numeric(i int) bool {
+	return i < len(x.Columns) && slices.Contains(x.Right, x.Columns[i])
 }
 
 // Bounded picks at most so many rows by index, keeping their order and preferring First; 0 is all. left are not
@@ -111,32 +127,15 @@ func (x Table) Bounded(most int) (rows []int, left int) {
 }
 
 // filled is the table without its empty columns.
-// Many columns are for some programs or metrics only, and an empty one pushes others off a narrow screen. Columns that
-// are named by their number (Right, Few) are renumbered.
+// Many columns are for some programs or metrics only, and an empty one pushes others off a narrow screen.
 func (x Table) filled() Table {
-	var columns []string
-	rows, to := make([][]string, len(x.Rows)), map[int]int{}
-	for i, name := range x.Columns {
-		if !slices.ContainsFunc(x.Rows, func(row []string) bool { return i < len(row) && row[i] != "" }) {
-			continue
-		}
-		to[i], columns = len(columns), append(columns, name)
-		for r, row := range x.Rows {
-			if i < len(row) {
-				rows[r] = append(rows[r], row[i])
-			}
+	var columns []int
+	for i := range x.Columns {
+		if slices.ContainsFunc(x.Rows, func(row []string) bool { return i < len(row) && row[i] != "" }) {
+			columns = append(columns, i)
 		}
 	}
-	moved := func(all []int) (out []int) {
-		for _, i := range all {
-			if n, kept := to[i]; kept {
-				out = append(out, n)
-			}
-		}
-		return out
-	}
-	x.Columns, x.Rows, x.Right, x.Few = columns, rows, moved(x.Right), moved(x.Few)
-	return x
+	return x.only(columns)
 }
 
 // State marks a row, a commit or an answer. It decides on colour and symbol.

@@ -157,8 +157,8 @@ func TestStripOfAnAnswer(t *testing.T) {
 
 // A column in which no row has anything is left out, and the numbers of the others stay right.
 func TestFilledTable(t *testing.T) {
-	x := Table{Columns: []string{"a", "b", "c", "d"}, Rows: [][]string{{"1", "", "3", ""}, {"", "", "6", "7"}}, Right: []int{1, 2}, Few: []int{3, 0, 1}}.filled()
-	if !slices.Equal(x.Columns, []string{"a", "c", "d"}) || !slices.Equal(x.Rows[1], []string{"", "6", "7"}) || !slices.Equal(x.Right, []int{1}) || !slices.Equal(x.Few, []int{2, 0}) {
+	x := Table{Columns: []string{"a", "b", "c", "d"}, Rows: [][]string{{"1", "", "3", ""}, {"", "", "6", "7"}}, Right: []string{"b", "c"}, Few: []string{"d", "a", "b"}}.filled()
+	if !slices.Equal(x.Columns, []string{"a", "c", "d"}) || !slices.Equal(x.Rows[1], []string{"", "6", "7"}) || x.Numeric(0) || !x.Numeric(1) || !slices.Equal(x.Narrow().Columns, []string{"d", "a"}) {
 		t.Errorf("%+v", x)
 	}
 }

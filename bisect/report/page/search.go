@@ -140,7 +140,7 @@ func suspects(d *report.Search, l report.Ledger) Section {
 	if len(d.Suspects) == 0 || d.Result == bisect.Broken {
 		return s
 	}
-	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []int{1}}
+	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []string{"probability"}}
 	for _, s := range d.Suspects {
 		t.Rows = append(t.Rows, []string{words.Short(s.Commit), words.Percent(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
@@ -210,7 +210,7 @@ func shareOf(c report.Culprit) *report.Share {
 func why(d *report.Search) Section {
 	s := Section{ID: "explain", Title: "Why it differs"}
 	if x := d.Explain; x != nil {
-		s.Tables, s.List = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []int{2, 3}, Most: 14, First: x.Changed}}, x.Notes
+		s.Tables, s.List = []Table{{Title: x.Title, Columns: x.Columns, Rows: x.Rows, Right: []string{"parent", "culprit"}, Most: 14, First: x.Changed}}, x.Notes
 	}
 	return s
 }
@@ -268,7 +268,7 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 // stepTable is the verdicts in order. One of a commit that could not be tested has no confidence, and only steps of
 // the search itself leave suspects.
 func (f *finder) stepTable() Table {
-	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []int{3, 4}}
+	t := Table{Title: "Verdicts, in order", Columns: []string{"step", "commit", "verdict", "confidence", "left", "subject", "evidence"}, Right: []string{"confidence", "left"}}
 	// Of several judgements the last one counts, as it rests on the most launches.
 	for _, s := range f.Steps {
 		left, sure, why := "", "", s.Verdict.Why
@@ -290,7 +290,7 @@ func (f *finder) stepTable() Table {
 
 // levelTable holds the levels that the picture draws.
 func (f *finder) levelTable(m chart.Metric) Table {
-	t := Table{Title: "Levels of " + m.Name + strings.TrimSuffix(", "+m.Unit, ", "), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []int{1, 2, 3, 4, 5}, Detail: true}
+	t := Table{Title: "Levels of " + m.Name + strings.TrimSuffix(", "+m.Unit, ", "), Columns: []string{"commit", "place", "median", "low", "high", "launches", "interval"}, Right: []string{"place", "median", "low", "high", "launches"}, Detail: true}
 	// Levels know commits by their places only.
 	ids := map[int]string{}
 	for id, i := range f.at {

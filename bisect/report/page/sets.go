@@ -95,7 +95,7 @@ func setsSection(d *report.Search) Section {
 
 // testTable is a row for each test, in the order in which they were made.
 func testTable(d *report.Search) Table {
-	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time", "set"}, Right: []int{3}, Detail: true}
+	t := Table{Title: "All tests", Columns: []string{"purpose", "result", "how", "time", "set"}, Right: []string{"time"}, Detail: true}
 	for _, x := range d.Tests {
 		how, took := "run", words.Seconds(x.Seconds)
 		// What follows from other tests took no time.

@@ -34,7 +34,7 @@ var web embed.FS
 func HTML(w io.Writer, p page.Page) error {
 	charts := 0
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"row": rowState, "right": func(t page.Table, i int) bool { return slices.Contains(t.Right, i) }, "rows": func(t page.Table) string { return words.Count(len(t.Rows), "row") },
+		"row": rowState, "right": page.Table.Numeric, "rows": func(t page.Table) string { return words.Count(len(t.Rows), "row") },
 		// Each picture has ids of its own: c1, c2 and so on in the order of the page, c0 for the strip.
 		"draw": func(c page.Chart) template.HTML {
 			charts++

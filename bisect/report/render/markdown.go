@@ -5,7 +5,6 @@ import (
 	"html"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect/report/page"
@@ -181,7 +180,7 @@ func markdownTable(t page.Table, most int) string {
 	rule := "|"
 	for i, c := range t.Columns {
 		fmt.Fprintf(&b, "| %s ", escaped(c))
-		if slices.Contains(t.Right, i) {
+		if t.Numeric(i) {
 			rule += "---:|"
 		} else {
 			rule += "---|"

@@ -441,7 +441,7 @@ func (t Terminal) table(x page.Table) string {
 	for n, cells := range lines {
 		line := " "
 		for k, c := range cells {
-			line += " " + pad(c, widths[min(k, last)], slices.Contains(x.Right, k)) + " "
+			line += " " + pad(c, widths[min(k, last)], x.Numeric(k)) + " "
 		}
 		line = t.fit(strings.TrimRight(line, " "))
 		if n > 0 && rows[n-1] < len(x.States) {
