@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
@@ -275,7 +276,7 @@ func (s Compared) open(why string, in wording) string {
 	}
 	switch {
 	case s.BudgetOver:
-		out += "; the budget is used up"
+		out += "; " + bisect.ErrSpent.Error()
 	case s.Hopeless:
 		out += "; this machine is noisy now, and more pairs would not help"
 	}

@@ -111,7 +111,7 @@ func (x *explainer) look(ctx context.Context) error {
 	}
 	err := x.examine(within)
 	if err != nil && ctx.Err() == nil && context.Cause(within) == bisect.ErrSpent {
-		x.miss("what was left to examine: the budget is used up")
+		x.miss("what was left to examine: %v", bisect.ErrSpent)
 		return nil
 	}
 	return err

@@ -123,7 +123,7 @@ func (s *Search) searchHunks(ctx context.Context, c bisect.Culprit, diff *hunks.
 		case s.session.Late():
 			return errors.New("it would take longer than the search itself")
 		case s.session.Spent():
-			return errors.New("the budget is used up")
+			return bisect.ErrSpent
 		}
 		return errors.New(cmp.Or(f.Ends.Why, "no part of it could be certified"))
 	}

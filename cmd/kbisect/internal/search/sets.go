@@ -95,7 +95,7 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	}
 	f.Claims = append(f.Claims, a.undecided...)
 	if f.Spent {
-		f.Warnings = append(f.Warnings, "the budget is used up: not all combinations were searched")
+		f.Warnings = append(f.Warnings, bisect.ErrSpent.Error()+": not all combinations were searched")
 	}
 	out := report.Sets{Finding: f, Words: a.words, Assign: a.assign, Levels: levels, Setting: a.setting}
 	if a.hunks != nil {
