@@ -91,19 +91,12 @@ func globals(c *cli.Context) global {
 	return g
 }
 
-// suggest names the command that was probably meant, in brackets: one that begins with the word (base for baseline),
-// one that the word begins with (sessionslist), or a near one; "" if none is close. Hidden commands are not named.
-func suggest(app *cli.App, word string) string {
-	var names []string
-	for _, c := range app.VisibleCommands() {
-		if names = append(names, c.Name); strings.HasPrefix(c.Name, word) || strings.HasPrefix(word, c.Name) {
-			return fmt.Sprintf(" (did you mean %q?)", c.Name)
-		}
+// names are those of commands that the help lists.
+func names(visible []*cli.Command) (out []string) {
+	for _, c := range visible {
+		out = append(out, c.Name)
 	}
-	if near := wording.Nearest(word, names); near != "" {
-		return fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	return ""
+	return out
 }
 
 // usageError makes a command's mistakes exit with 2, as all usage errors do, and adds where to read more.
@@ -182,12 +175,6 @@ func helpOrUnknown(c *cli.Context) error {
 	if !c.Args().Present() {
 		return cli.ShowSubcommandHelp(c)
 	}
-	var names []string
-	for _, sub := range c.Command.Subcommands {
-		if !sub.Hidden {
-			names = append(names, sub.Name)
-		}
-	}
-	word := c.Args().First()
-	return exit.Usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, wording.DidYouMean(word, names), strings.Join(names, ", "))
+	word, all := c.Args().First(), names(c.Command.VisibleCommands())
+	return exit.Usagef("kbisect %s has no sub-command %q%s\nhint: there are %s; kbisect %[1]s --help", c.Command.Name, word, wording.DidYouMean(word, all), strings.Join(all, ", "))
 }

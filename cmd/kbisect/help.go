@@ -50,10 +50,7 @@ func helpCommand() *cli.Command {
 		}
 		at := findPlace(c.App, words)
 		if at.command == nil || len(at.operands) > 0 {
-			near := suggest(c.App, words[0])
-			if near == "" {
-				near = wording.DidYouMean(words[0], topics())
-			}
+			near := wording.DidYouMean(words[0], append(names(c.App.VisibleCommands()), topics()...))
 			return exit.Usagef("unknown command %q%s\nhint: kbisect help lists the commands and topics", strings.Join(words, " "), near)
 		}
 		return c.App.RunContext(c.Context, slices.Concat([]string{c.App.Name}, words, []string{"--help"}))

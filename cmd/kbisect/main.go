@@ -30,6 +30,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/store"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -158,7 +159,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), suggest(c.App, c.Args().First()))
+				return exit.Usagef("unknown command %q%s\nhint: kbisect --help lists the commands", c.Args().First(), wording.DidYouMean(c.Args().First(), names(c.App.VisibleCommands())))
 			}
 			return cli.ShowAppHelp(c)
 		},

@@ -125,7 +125,7 @@ hint: kbisect run --help
 		{args: "run --good v1 --find slwo -- true", code: exit.UsageError, want: `kbisect: unknown --find slwo; did you mean "slow"?
 hint: any, slow, timeout, wrong, crash or build
 `},
-		{args: "rnu --good v1", code: exit.UsageError, want: `kbisect: unknown command "rnu" (did you mean "run"?)
+		{args: "hsitory v1", code: exit.UsageError, want: `kbisect: unknown command "hsitory"; did you mean "history"?
 hint: kbisect --help lists the commands
 `},
 		{args: "baseline recrod", code: exit.UsageError, want: `kbisect: kbisect baseline has no sub-command "recrod"; did you mean "record"?

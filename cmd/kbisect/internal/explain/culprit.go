@@ -6,8 +6,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
 
 // Culprit says how a culprit differs from its parent, for the report of a search. Its errors are those of the machine
@@ -26,7 +26,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	x.sides = [2]examined{known(j, parent, bisect.ConfirmParent), known(j, culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
-		x.miss("profiles: a launch takes too long to profile it by default\nhint: kbisect explain %s %s", wording.Short(parent), wording.Short(culprit))
+		x.miss("profiles: a launch takes too long to profile it by default\nhint: kbisect explain %s %s", words.Short(parent), words.Short(culprit))
 	}
 	for i := range x.sides {
 		if f := x.sides[i].buildFailure(); f != nil {
@@ -36,7 +36,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	if err := x.look(ctx); err != nil {
 		return nil, err
 	}
-	doc := x.document(wording.Short(parent), wording.Short(culprit))
+	doc := x.document(words.Short(parent), words.Short(culprit))
 	return &doc, nil
 }
 

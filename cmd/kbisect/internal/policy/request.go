@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -96,7 +97,7 @@ func (q *Request) strays(ctx context.Context, repo *source.Repo) error {
 		}
 		command := "COMMAND"
 		if rest := q.Argv[len(named):]; len(rest) > 1 {
-			command = wording.Shell(rest[1:])
+			command = words.Shell(rest[1:])
 		}
 		return exit.Usagef("%s is a revision, and run takes its revisions by --good and --bad\nhint: kbisect run --good %s --bad %s -- %s; to run a program of that name: -- %s", w, cmp.Or(q.Good, "REV"), w, command, w)
 	}

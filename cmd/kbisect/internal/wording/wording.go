@@ -1,5 +1,5 @@
-// Package wording puts values into words for a terminal: short commit ids, counts
-// with plurals, durations, "did you mean". It knows nothing of searches.
+// Package wording has the words that only a terminal shows: durations, the first line of an error, "did you mean". It
+// knows nothing of searches.
 package wording
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/xrash/smetrics"
 )
 
 // DidYouMean is `; did you mean "limit"?` where a choice is near word, else "".
@@ -18,16 +18,13 @@ func DidYouMean(word string, choices []string) string {
 	return ""
 }
 
-// Nearest returns the choice of which word is probably a misspelling, or "". A short
-// word has to be nearer than a long one.
+// Nearest returns the choice of which word is probably a misspelling, or "".
 func Nearest(word string, choices []string) string {
-	if len(word) > 64 {
-		return ""
-	}
-	best, bestDist := "", 1+max(1, min(3, len(word)/3))
+	best, bestLikeness := "", 0.85 // at this likeness, "hist" is still taken for history, but "wall" not for fall
 	for _, c := range choices {
-		if d := editDistance(plainWord(word), plainWord(c)); d < bestDist {
-			best, bestDist = c, d
+		// The last two numbers are those of Jaro and Winkler.
+		if l := smetrics.JaroWinkler(plainWord(word), plainWord(c), 0.7, 4); l > bestLikeness {
+			best, bestLikeness = c, l
 		}
 	}
 	return best
@@ -51,33 +48,3 @@ func Span(d time.Duration) string {
 func plainWord(s string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(s))
 }
-
-// editDistance counts insertions, deletions, replacements and swaps of
-// neighbours that turn a into b.
-func editDistance(a, b string) int {
-	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], before[j-2]+1)
-			}
-		}
-		before, prev, cur = prev, cur, before
-	}
-	return prev[len(b)]
-}
-
-// Short abbreviates a commit id, for packages that may not import those of reports.
-func Short(id string) string { return words.Short(id) }
-
-// Shell writes words as a POSIX shell reads them, likewise.
-func Shell(argv []string) string { return words.Shell(argv) }
