@@ -67,8 +67,8 @@ hint: name an older commit that is still good
 
   hint        to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},
-		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: --metric nope: none of 2 successful launches reported it
-hint: they reported no metric; wall, cpu and phase.NAME work with every program
+		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: metric nope: not reported in 2 successful launches, nor is any other metric
+hint: send it on KBISECT_FD, or read it from the output with from = "regex" and a pattern in [metric]; --metric wall is the time of the whole process, --metric cpu its processor time
 `},
 		{args: "run --quiet --good v1 -- false", code: exit.NoDifference, want: `No difference between the ends: both ends fail in the same way: good end wrong in run: exit 1; bad end wrong in run: exit 1
 

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -293,11 +292,8 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	}
 	if len(ms) == 0 {
 		// A metric that the user asked for must not be missing. Else a line of output that may hold one is shown.
-		if t.Policy.Measured || t.Policy.Asked != "" {
-			return cmp.Or(session.Unmeasured(t), exit.Usage(&compare.UnknownMetricError{Wanted: t.Policy.Judge.Metrics[0].Name, Sent: metric.Sent(bad)}))
-		}
 		d.Printed, _ = detect.Printed(bad.Tail)
-		return nil
+		return session.Unmeasured(t)
 	}
 	ms, err := metric.Directed(ms, slices.Concat(x.ended...)...)
 	if err != nil {

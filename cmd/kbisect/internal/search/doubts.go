@@ -7,11 +7,9 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
-	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -84,32 +82,15 @@ func unknownPhases(want string, limits map[string]kernels.Limit, launches []repo
 	return out
 }
 
-// missingMetrics is a usage error if the ends do not give the metric that was asked for: a pattern that matches
-// nothing is a mistake in the configuration and must not be reported as "no difference". A metric that only some
-// launches gave is a warning.
-func missingMetrics(s *session.Session) (warnings []string, err error) {
+// partlyReported warns about metrics that only some launches gave.
+func partlyReported(s *session.Session) (warnings []string) {
 	passed, seen := session.NumbersSeen(s)
-	if m := s.Policy.Asked; m != "" && m != "wall" && !strings.HasPrefix(m, "phase.") && passed > 0 && seen[m] == 0 {
-		gave := "they reported no metric"
-		if len(seen) > 0 {
-			gave = "metrics reported: " + strings.Join(slices.Sorted(maps.Keys(seen)), ", ")
-		}
-		return nil, exit.Usagef("--metric %s: none of %d successful launches reported it\nhint: %s; wall, cpu and phase.NAME work with every program", m, passed, gave)
-	}
 	for _, m := range s.Policy.Judge.Metrics {
 		if n := seen[m.Name]; n > 0 && n < passed {
 			warnings = append(warnings, fmt.Sprintf("%d of %d successful launches did not report %s", passed-n, passed, m.Name))
 		}
 	}
-	reported := func(m metric.Metric) bool { return seen[m.Name] > 0 }
-	if err := session.NoSuchCase(s, seen); err != nil && !slices.ContainsFunc(s.Policy.Judge.Metrics, reported) {
-		return warnings, err
-	}
-	matched := func(p policy.Pattern) bool { return seen[p.Metric] > 0 }
-	if passed == 0 || len(s.Policy.Patterns) == 0 || slices.ContainsFunc(s.Policy.Patterns, matched) {
-		return warnings, nil
-	}
-	return warnings, session.MatchesNothing(s, s.Policy.Patterns[0], passed)
+	return warnings
 }
 
 // undirected asks about metrics for which nothing says whether higher or lower is better: without that, a change

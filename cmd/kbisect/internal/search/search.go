@@ -206,11 +206,10 @@ func (s *Search) examine(f *bisect.Finding) error {
 			return err
 		}
 		if p.Judge.Find == "" || p.Judge.Find == bisect.Slow {
-			warnings, err := missingMetrics(t)
-			if err != nil {
+			if err := session.Unmeasured(t); err != nil {
 				return err
 			}
-			t.Warn(warnings...)
+			t.Warn(partlyReported(t)...)
 		}
 	}
 	// Where the good end fails for want of a tool, so would every other one that the hint could name.

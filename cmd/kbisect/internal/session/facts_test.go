@@ -137,7 +137,7 @@ func TestUnmeasured(t *testing.T) {
 		"nothing is sent":        {[]bisect.Outcome{quiet, quiet}, "", "time", "metric time: not reported in 2 successful launches, nor is any other metric\nhint: send it on KBISECT_FD", ""},
 		"no values":              {[]bisect.Outcome{empty}, "", "time", "metric time: not reported in 1 successful launch,", ""},
 		"no launch passed":       {[]bisect.Outcome{{Class: bisect.Crash}}, "", "time", "", ""},
-		"another metric":         {[]bisect.Outcome{rate}, "", "time", "", ""},
+		"another metric":         {[]bisect.Outcome{rate}, "", "time", "no value of time that can be compared\nhint: choose one of rate", ""},
 		"of the process":         {[]bisect.Outcome{quiet}, "", "wall", "", ""},
 		"the pattern is dead":    {[]bisect.Outcome{quiet}, `took (?P<value>[0-9.]+)`, "time", "metric time: its pattern matches nothing in the output of 1 successful launch: took (?P<value>[0-9.]+)\nhint: the last line was \"time: 1,234 us\"", "its pattern matches nothing"},
 		"it matches no number":   {[]bisect.Outcome{quiet}, `time: (?P<value>[0-9,]+)`, "time", "metric time: its pattern matches \"1,234\", which is not a number, in 1 successful launch", "not a number"},
@@ -145,7 +145,7 @@ func TestUnmeasured(t *testing.T) {
 		"another number is read": {[]bisect.Outcome{rate}, `took (?P<value>[0-9.]+)`, "rate", "", "metric time: its pattern matches nothing"},
 	} {
 		s := sessionAt(t, r, c.launches...)
-		s.Policy.Judge.Metrics = []metric.Metric{{Name: c.metric}}
+		s.Policy.Measured, s.Policy.Judge.Metrics = true, []metric.Metric{{Name: c.metric}}
 		if c.pattern != "" {
 			s.Policy.Patterns = []policy.Pattern{{Metric: "time", Expr: c.pattern}}
 		}
@@ -155,33 +155,6 @@ func TestUnmeasured(t *testing.T) {
 		}
 		if got := strings.Join(deadMetrics(s), "|"); !strings.Contains(got, c.warning) || (c.warning == "") != (got == "") {
 			t.Errorf("%s: warns %q, want %q", name, got, c.warning)
-		}
-	}
-}
-
-// A baseline or a gate that names its metric does not go on with another one.
-func TestMustSend(t *testing.T) {
-	r := gittest.New(t)
-	r.Commit(t, "one")
-	rate := bisect.Outcome{Class: bisect.OK, Series: []bisect.Series{{Metric: "rate", Values: []float64{3}}}}
-	for name, c := range map[string]struct {
-		configured bool
-		metrics    []string
-		want       string
-	}{
-		"not configured": {false, []string{"time"}, ""},
-		"sent":           {true, []string{"rate"}, ""},
-		"one of them":    {true, []string{"time", "rate"}, ""},
-		"none of them":   {true, []string{"time", "memory"}, "rate"},
-	} {
-		s := sessionAt(t, r, rate)
-		s.Policy.Measured = c.configured
-		for _, m := range c.metrics {
-			s.Policy.Judge.Metrics = append(s.Policy.Judge.Metrics, metric.Metric{Name: m})
-		}
-		err := MustSend(s, []bisect.Outcome{rate})
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

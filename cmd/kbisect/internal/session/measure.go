@@ -102,27 +102,13 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	})
 	result, userError := t.Ended(ctx, err, "at "+words.Short(t.Policy.Good))
 	if userError == nil && result == "" && q.Metric != "" {
-		userError = sends(all, t.Policy.Judge.Metrics[0])
+		userError = Unmeasured(t)
 	}
 	if userError != nil {
 		return t.Fail(userError)
 	}
 	doc := Measurement(t, rev, q.Metric, all, n, result, err)
 	return t.Conclude(Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: ExitCode(doc.Result), Cause: err, Document: &doc})
-}
-
-// sends is a usage error if all launches passed and none reported the metric; it lists what they reported. If a single
-// launch failed there is no error: the program may report the metric after the point at which that launch ended.
-func sends(all []bisect.Outcome, m metric.Metric) error {
-	var known []string
-	for _, o := range all {
-		if _, ok := m.Value(o, ""); ok || o.Class != bisect.OK {
-			return nil
-		}
-		known = append(known, metric.Sent(o)...)
-	}
-	slices.Sort(known)
-	return exit.Usage(&compare.UnknownMetricError{Wanted: m.Name, Sent: slices.Compact(known)})
 }
 
 // Measurement makes the document of launches. only restricts it to one metric; "" is all. asked is how many

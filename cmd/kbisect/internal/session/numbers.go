@@ -6,51 +6,41 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/compare"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 )
 
-// Unmeasured is a usage error if launches passed and none reported a metric that is compared. It names the most likely
-// cause: a case that does not exist, a pattern that matches nothing, or a program that reports no numbers at all. It is
-// nil if a metric of the whole process is compared, which every launch has.
+// Unmeasured is a usage error if launches passed and none reported a metric that the user configured or asked for: that
+// must not be taken for "no difference", nor a branch or a baseline be judged by another number. It names the most
+// likely cause: a case that does not exist, a pattern that matches nothing, another name, or a program that reports no
+// numbers at all. It is nil if a metric of the whole process is compared, which every launch has.
 func Unmeasured(s *Session) error {
 	passed, seen := NumbersSeen(s)
 	ms := s.Policy.Judge.Metrics
-	if passed == 0 || s.Policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
+	asked := s.Policy.Measured || s.Policy.Asked != ""
+	if passed == 0 || !asked || s.Policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
 		return nil
 	}
-	if err := NoSuchCase(s, seen); err != nil {
+	if err := noSuchCase(s, seen); err != nil {
 		return err
 	}
 	for _, p := range s.Policy.Patterns {
 		if slices.ContainsFunc(ms, func(m metric.Metric) bool { return m.Name == p.Metric }) {
-			return MatchesNothing(s, p, passed)
+			return matchesNothing(s, p, passed)
 		}
 	}
-	if len(seen) > 0 { // another metric may have been meant: the caller's error lists them
-		return nil
+	if len(seen) == 0 {
+		return exit.Usagef("metric %s: not reported in %s, nor is any other metric\nhint: send it on KBISECT_FD, or read it from the output with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process, --metric cpu its processor time",
+			metric.Names(ms), words.Count(passed, "successful launch"))
 	}
-	return exit.Usagef("metric %s: not reported in %s, nor is any other metric\nhint: send it on KBISECT_FD, or read it from the output with from = \"regex\" and a pattern in [metric]; --metric wall is the time of the whole process, --metric cpu its processor time",
-		ms[0].Name, words.Count(passed, "successful launch"))
-}
-
-// MustSend is a usage error if launches reported none of the configured metrics, even if they reported others: what
-// is recorded as a baseline, or lets a branch pass, has to be about what was asked for.
-func MustSend(s *Session, all []bisect.Outcome) error {
-	if !s.Policy.Measured {
-		return nil
+	var known []string
+	for _, l := range s.Launches {
+		known = append(known, metric.Sent(l.Outcome)...)
 	}
-	if err := Unmeasured(s); err != nil {
-		return err
-	}
-	var err error
-	for _, m := range s.Policy.Judge.Metrics {
-		if err = sends(all, m); err == nil {
-			return nil
-		}
-	}
-	return err
+	slices.Sort(known)
+	return exit.Usage(&compare.UnknownMetricError{Wanted: metric.Names(ms), Sent: slices.Compact(known)})
 }
 
 // NumbersSeen counts the successful launches, and those of them that reported each metric, by name.

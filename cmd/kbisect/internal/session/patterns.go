@@ -19,23 +19,23 @@ func deadMetrics(s *Session) (out []string) {
 	if passed == 0 {
 		return nil
 	}
-	if err := NoSuchCase(s, seen); err != nil {
+	if err := noSuchCase(s, seen); err != nil {
 		return []string{err.Error()}
 	}
 	for _, p := range s.Policy.Patterns {
 		if seen[p.Metric] > 0 {
 			continue
 		}
-		if text := MatchesNothing(s, p, passed).Error(); !slices.Contains(out, text) {
+		if text := matchesNothing(s, p, passed).Error(); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	return out
 }
 
-// MatchesNothing is the error of a pattern that read no number in so many successful launches: why it did not, and
+// matchesNothing is the error of a pattern that read no number in so many successful launches: why it did not, and
 // what it could have read.
-func MatchesNothing(s *Session, p policy.Pattern, passed int) error {
+func matchesNothing(s *Session, p policy.Pattern, passed int) error {
 	launches := words.Count(passed, "successful launch")
 	if line, value := notNumber(s, p); value != "" {
 		return exit.Usagef("metric %s: its pattern matches %q, which is not a number, in %s: %s\nhint: the line is %.200q; write numbers as 1234.5 or 1.2e3, without thousands separators",
@@ -64,9 +64,9 @@ func notNumber(s *Session, p policy.Pattern) (line, value string) {
 	return "", ""
 }
 
-// NoSuchCase is a usage error if launches reported a metric but not the case that is asked for; nil otherwise. It lists
+// noSuchCase is a usage error if launches reported a metric but not the case that is asked for; nil otherwise. It lists
 // up to ten of the cases that they did report. seen counts launches by metric, as [NumbersSeen] does.
-func NoSuchCase(s *Session, seen map[string]int) error {
+func noSuchCase(s *Session, seen map[string]int) error {
 	const most = 10
 	for _, m := range s.Policy.Judge.Metrics {
 		var there []string

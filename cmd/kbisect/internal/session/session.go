@@ -8,7 +8,7 @@
 //	remember, save, use        the launches of all attempts: what a resumed session sees      ledger.go
 //	recall, KeptLaunches       what the store holds of this and of earlier sessions           kept.go
 //	Lacking, NotFound          mistakes of the user that show in every launch                 lacking.go
-//	Unmeasured, NoSuchCase     metrics that were asked for and did not come                   numbers.go, patterns.go
+//	Unmeasured                 metrics that were asked for and did not come                   numbers.go, patterns.go
 //
 // It must not read a command line or write to a terminal: a command hands over an [Env]. It must not decide what to
 // launch next, either.
