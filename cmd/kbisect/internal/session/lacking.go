@@ -118,55 +118,29 @@ func NotFound(s *Session, where string) error {
 		return exit.Usagef("the program does not start %s: %s\nhint: the loader does not find %s: install its package, or add its folder to LD_LIBRARY_PATH, which programs under test inherit; ldconfig -p lists known libraries",
 			where, o.Describe(), library)
 	case lacks.Module:
-		return exit.Usagef("Python does not find the module %s %s: %s\nhint: %s", lacks.Name, where, o.Describe(), cmp.Or(why, moduleHint(s, lacks.Name)))
+		top, _, _ := strings.Cut(lacks.Name, ".")
+		return exit.Usagef("Python does not find the module %s %s: %s\nhint: %s", lacks.Name, where, o.Describe(),
+			cmp.Or(why, ownModule(s, lacks.Name), "install "+top+" for the Python that the command starts or, if it is in the repository, build it and set PYTHONPATH"))
 	case lacks.Name != "":
-		return exit.Usagef("%s is not found %s: %s\nhint: %s", lacks.Name, where, o.Describe(), cmp.Or(why, programHint(s, lacks.Name)))
+		return exit.Usagef("%s is not found %s: %s\nhint: %s", lacks.Name, where, o.Describe(),
+			cmp.Or(why, "install "+lacks.Name+", add its folder to PATH or, if it is in the repository, write ./"+lacks.Name))
 	default:
 		return exit.Usagef("the command cannot be run %s: %s\nhint: %s", where, o.Describe(),
 			cmp.Or(why, "exit 127: command not found; exit 126: not executable; candidates hold only committed files"))
 	}
 }
 
-// moduleHint says where a missing Python module may come from: a file that is not committed, a folder of the repository
-// that Python does not search, a build, or an environment that is not active.
-func moduleHint(s *Session, name string) string {
-	first, _, dotted := strings.Cut(name, ".")
-	head, err := source.Head(s.Repo)
-	file := path.Join(s.Policy.Plan.Dir, strings.ReplaceAll(name, ".", "/"))
-	for _, ext := range []string{".py", ""} {
-		if own := ownPath(s, head, file+ext); err == nil && own != "" {
-			return keepHint(own)
-		}
-	}
-	if held(s, first) || held(s, first+".py") {
-		if dotted {
-			return "the repository holds " + first + ": does the build make " + name + ", in a place that Python looks in (PYTHONPATH)?"
-		}
-		return "the repository holds it, and candidates run in " + cmp.Or(s.Policy.Plan.Dir, "their top folder") + ": set PYTHONPATH, which programs under test inherit"
-	}
-	return "install " + first + " for the Python that the command starts, or activate the environment that has it; programs under test inherit it"
-}
-
-// programHint says what makes a missing program be found.
-func programHint(s *Session, name string) string {
-	if held(s, name) {
-		return "PATH is searched for it; the file of the repository is ./" + name
-	}
-	return "install " + name + ", or add its folder to PATH, which programs under test inherit; kbisect doctor lists the tools that are there"
-}
-
-// held reports that HEAD holds a path at its top, or in the folder in which candidates run.
-func held(s *Session, name string) bool {
+// ownModule names the option that gives every candidate a Python module of the work tree; "" if it is not there.
+func ownModule(s *Session, name string) string {
 	head, err := source.Head(s.Repo)
 	if err != nil {
-		return false
+		return ""
 	}
-	for _, dir := range []string{"", s.Policy.Plan.Dir} {
-		if has, err := s.Repo.Has(head, path.Join(dir, name)); err == nil && has {
-			return true
-		}
+	file := path.Join(s.Policy.Plan.Dir, strings.ReplaceAll(name, ".", "/"))
+	if own := cmp.Or(ownPath(s, head, file+".py"), ownPath(s, head, file)); own != "" {
+		return keepHint(own)
 	}
-	return false
+	return ""
 }
 
 var missingLibraryMessage = regexp.MustCompile(`error while loading shared libraries: ([^:\n]+):|Error loading shared library ([^:\n]+):`)
