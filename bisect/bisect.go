@@ -168,7 +168,7 @@ type Outcome struct {
 	Shape    json.RawMessage `json:"shape,omitempty"`    // how much it said, see the trial protocol
 	Devices  []DeviceNote    `json:"devices,omitempty"`  // what the devices went through
 	Repeated []string        `json:"repeated,omitempty"` // why earlier tries of this trial were dropped
-	Marks    []Mark          `json:"marks,omitempty"`    // what its times suffered from all the same
+	Marks    []Mark          `json:"marks,omitempty"`    // what disturbed its times anyway
 	CPU      float64         `json:"cpu_s,omitempty"`    // processor time of all its processes
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown

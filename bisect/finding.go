@@ -21,7 +21,7 @@ type Ends struct {
 	Opposite   string  // "better" or "worse": what the bad end is instead, where the ends differ the other way round; "" otherwise
 	OtherGood  bool    // Hint is to name another good end
 	Check      string  // what to look at before that: the beginning of such a hint
-	Past       Scatter // of earlier sessions, where that made few launches enough; zero: launches of this one told the noise
+	Past       Scatter // of earlier sessions, where that made few launches enough; zero: launches of this one showed the noise
 }
 
 // Scatter is what launches of one candidate scattered by in earlier sessions of the same command on the same device.
@@ -173,5 +173,5 @@ type Finding struct {
 type SuspectCommit struct {
 	Commit      string
 	Probability float64
-	Why         string // why it could not be told from the others
+	Why         string // why it could not be told apart from the others
 }

@@ -68,7 +68,7 @@ type Experiment struct {
 	Enough func([]Contrast) bool
 
 	Spent  func() bool            // reports that the budget is used up; may be nil
-	OnPair func(n int, s []Sofar) // is told of every pair, with what is known then; may be nil
+	OnPair func(n int, s []Sofar) // is called after every pair, with what is known then; may be nil
 }
 
 // Sofar is what is known of one contrast while a comparison goes on.
@@ -376,7 +376,7 @@ func (r *run) describe() []Contrast {
 type UnknownMetricError struct {
 	Wanted string
 	Sent   []string // what they do give
-	Only   string   // the one side that gives it; "" where both do or none does
+	Only   string   // the one side that gives it; "" where both or neither do
 	Clash  string   // both give it, in different or in several units; "" where they do not
 }
 

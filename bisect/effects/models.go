@@ -13,7 +13,7 @@ type fit struct {
 	atoms  int
 	runs   []launch
 	terms  []flagSet   // that the launches can tell apart
-	merged map[int]int // atom that no launch told from an earlier one
+	merged map[int]int // atom that no launch tells apart from an earlier one
 	models []model     // of terms, best first
 	noise  noise       // under the best model
 }

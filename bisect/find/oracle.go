@@ -114,7 +114,7 @@ func (o *SetOracle) Read(x bisect.Outcome) sets.Result {
 	g := o.outcome
 	e := question.ReadEnds(o.Options, g, x)
 	if e.Complaint.Class == bisect.Timeout && o.Phase == "" {
-		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not mend it
+		e.Complaint.AnyPhase = true // what moves a time-out to another phase does not fix it
 	}
 	if o.Parts {
 		e.Complaint.Error = x.Error

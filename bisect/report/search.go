@@ -262,7 +262,7 @@ type Suspect struct {
 	Commit      string  `json:"commit"`
 	Probability float64 `json:"probability"`
 	Subject     string  `json:"subject"`
-	Why         string  `json:"why"` // it could not be told from the others
+	Why         string  `json:"why"` // it could not be told apart from the others
 }
 
 // Ends are the two ends of the range, with what they showed.

@@ -95,7 +95,7 @@ func (f *finder) boundary(kept Set, order []int, belief odds.Missing) (int, erro
 		lo = 1
 	}
 	lo, hi = f.narrow(set, lo, hi)
-	other := Pass // the last answer that was no failure
+	other := Pass // the last answer that was not a failure
 	for tests := 0; lo < hi; tests++ {
 		w := weights[lo : hi+1]
 		f.hunt.Nats = odds.Entropy(w)
@@ -235,7 +235,7 @@ func (f *finder) verify(m Set) (*Guilty, proof, error) {
 }
 
 // needed checks, for each atom of a set that no other one requires, that the set does not fail without it, and notes
-// the roles. The proof ends at the first set that does fail, or cannot be told.
+// the roles. The proof ends at the first set that does fail, or cannot be judged.
 func (f *finder) needed(g *Guilty, doubt float64) (proof, error) {
 	for k := range g.Members {
 		m := &g.Members[k]

@@ -128,7 +128,7 @@ type Guilty struct {
 }
 
 // Roles are the members with their roles. Where the set cannot be judged without any one of them, so that none can be
-// told from the others, all are to blame.
+// told apart from the others, all are to blame.
 func (g Guilty) Roles() []Member {
 	if !g.Verified || slices.ContainsFunc(g.Members, func(m Member) bool { return m.Role == Culprit }) {
 		return g.Members

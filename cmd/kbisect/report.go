@@ -164,7 +164,7 @@ func terminalOf(c *cli.Context) render.Terminal {
 	g := globals(c)
 	t := render.Terminal{Colour: g.colour.on(c.App.Writer, os.Getenv, c.Command.Name == "gate"), All: g.verbose}
 	if f, ok := words.Raw(c.App.Writer).(*os.File); ok {
-		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, if it is no terminal
+		t.Width, _, _ = term.GetSize(int(f.Fd())) // 0, any width, if it is not a terminal
 	}
 	return t
 }

@@ -73,7 +73,7 @@ func sessionsCommand() *cli.Command {
 }
 
 // writeTable writes a text, and cuts those of its lines that begin with indent at the width of the terminal: a table
-// whose lines wrap cannot be read. Where standard output is no terminal, nothing is cut.
+// whose lines wrap cannot be read. If standard output is not a terminal, nothing is cut.
 func writeTable(c *cli.Context, text, indent string) error {
 	width := terminalOf(c).Width
 	var b strings.Builder

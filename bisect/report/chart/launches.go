@@ -190,7 +190,7 @@ type Device struct {
 	uuid    string
 }
 
-// Devices are those that the launches tell of; known are the devices as a document lists them, whose names are used. A
+// Devices are those that the launches report; known are the devices as a document lists them, whose names are used. A
 // launch whose notes cannot be read (another version wrote them, or the device was lost) is left out.
 func (l Launches) Devices(known []string) (out []Device) {
 	for i, x := range l.All {

@@ -258,7 +258,7 @@ func (f *finder) log(r chart.Range, metrics []chart.Metric) Section {
 		s.Words = "From the good end on the left to the bad end on the right: a mark for each launch, a bar for the median of a commit with its interval, and below them the verdict on each commit."
 		s.Charts = along(r, metrics)
 	}
-	// Metrics of which the picture is folded have their tables all the same.
+	// Metrics whose picture is folded have their tables anyway.
 	for _, m := range metrics {
 		s.Tables = append(s.Tables, f.levelTable(m))
 	}

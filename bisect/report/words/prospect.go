@@ -9,7 +9,7 @@ import (
 )
 
 // Prospect says what is known early of a search that costs too much: head is what it would take, hints are what can be
-// found all the same and which metrics might do.
+// found anyway and which metrics might do.
 func Prospect(p bisect.Prospect) (head string, hints []string) {
 	wanted := "finding a change of " + Percent(p.Change)
 	if p.Seen {

@@ -277,7 +277,7 @@ func (t table) table(key string) table {
 	return sub
 }
 
-// tables reads an array of tables, written [[key]]. Elements that are no tables are noted and left out.
+// tables reads an array of tables, written [[key]]. Elements that are not tables are noted and left out.
 func (t table) tables(key string) []table {
 	list, _ := value[[]any](t, key, "an array of tables, each under its own [["+label(t.at(key))+"]]")
 	var out []table

@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage gives err the code for a mistake of the user; nil stays nil, and an interruption is no mistake.
+// Usage gives err the code for a mistake of the user; nil stays nil, and an interruption is not a mistake.
 func Usage(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err

@@ -41,7 +41,7 @@ const (
 )
 
 // Compare builds, launches and profiles two revisions and reports why they differ. words are the two revisions; either
-// may carry flags (HEAD^:compile=off). A side that fails is no error as long as something can be compared. Its error
+// may carry flags (HEAD^:compile=off). A side that fails is not an error as long as something can be compared. Its error
 // carries the exit code.
 func Compare(ctx context.Context, e session.Env, words []string) error {
 	return session.LaunchTwo(ctx, e, words, Kind, readRequest, explain)

@@ -101,7 +101,7 @@ func (x *explainer) miss(format string, args ...any) {
 }
 
 // look examines both candidates in their workspaces within the budget. What was built comes first, so that it is
-// known even if profiling uses up all the time. A budget that ends is no error: what is left is listed as missing.
+// known even if profiling uses up all the time. A budget that ends is not an error: what is left is listed as missing.
 func (x *explainer) look(ctx context.Context) error {
 	within := ctx
 	if s := x.session.Slots; s != nil && !s.Until.IsZero() {

@@ -17,7 +17,7 @@ import (
 
 // foresight fills free slots with the trials that a search will probably ask for next. To find them it repeats the
 // search with the launches known so far and follows what it asks for. It changes neither the search nor its
-// results; at worst a trial was made in vain.
+// results; at worst a trial was wasted.
 type foresight struct {
 	session *session.Session
 	batch   *[]bisect.Request // what the search has announced; nil if it announces nothing

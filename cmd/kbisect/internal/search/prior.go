@@ -38,7 +38,7 @@ func priors(ctx context.Context, s *session.Session, commits []bisect.Commit) []
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil { // its files cannot be told; it keeps the lesser weight
+		if err != nil { // its files are not known; it keeps the smaller weight
 			other++
 			continue
 		}

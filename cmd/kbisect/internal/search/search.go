@@ -43,7 +43,7 @@ type Search struct {
 	session *session.Session
 	good    string         // commit id of the good end; "" until it is found
 	options search.Options // what is searched for
-	// ask puts a question to the user, see session.Env; nil if nobody is there.
+	// ask puts a question to the user, see session.Env; nil if there is no terminal.
 	ask func(ctx context.Context, question string) (answer string, asked bool, err error)
 
 	sets     *setSearch               // of the flags or hunks axis; nil for the history
@@ -78,7 +78,7 @@ func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Polic
 	if err != nil {
 		return nil, nil, err
 	}
-	// The store is asked before the history is read, which takes longer and is in vain if the answer is there.
+	// The store is asked before the history is read, which takes longer and is not needed if the answer is there.
 	setEnvironment(ctx, e, repo, p)
 	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
 		return nil, nil, err
@@ -212,7 +212,7 @@ func (s *Search) examine(f *bisect.Finding) error {
 			t.Warn(partlyReported(t)...)
 		}
 	}
-	// Where the good end fails for want of a tool, so would every other one that the hint could name.
+	// If the good end fails because a tool is missing, so would every other commit that the hint could name.
 	if f.Ends.OtherGood { // the good end is not good
 		f.Ends.Hint = cmp.Or(session.Lacking(t), f.Ends.Hint)
 	}

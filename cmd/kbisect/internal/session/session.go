@@ -70,7 +70,7 @@ type Session struct {
 	Slots     *slots.Slots
 	Memory    *pipeline.Memory // what to launch with
 	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
-	Launches  []report.Launch  // those asked for, in this order; once the pipelines are closed, also those made in vain
+	Launches  []report.Launch  // those asked for, in this order; once the pipelines are closed, also those that turned out not to be needed
 	KeptSteps int              // judgements that earlier attempts have stored
 	Range     *source.Range
 
