@@ -404,8 +404,8 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 	const least = 1e-4 // a few launches may agree by chance, and no program is without noise
 	spec.Noise.ProcessSD = max(least, math.Log1p(float64(d.Noise)))
 	errorRate, wanted := x.session.Policy.Judge.Error, x.session.Policy.Judge.Effect
-	// The changes that are usually worth finding, largest first, until one is not found.
-	for _, effect := range []float64{0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
+	// Large changes are found in few launches, so that trying them first takes little time.
+	for _, effect := range []float64{1, 0.5, 0.2, 0.10, 0.05, 0.03, 0.02, 0.01, 0.005} {
 		out, err := slowdown(ctx, spec, effect, errorRate)
 		if err != nil {
 			return err
@@ -414,19 +414,6 @@ func (x *preview) slowdown(ctx context.Context, d *Document) error {
 			break
 		}
 		d.Findable = effect
-	}
-	// If the noise hides all of these, larger ones, smallest first, until one is found.
-	for _, effect := range []float64{0.2, 0.5, 1} {
-		if d.Findable > 0 {
-			break
-		}
-		out, err := slowdown(ctx, spec, effect, errorRate)
-		if err != nil {
-			return err
-		}
-		if d.Finds = append(d.Finds, out); out.Right >= certainly {
-			d.Findable = effect
-		}
 	}
 	out, err := slowdown(ctx, spec, max(d.Step, d.Hidden, wanted), errorRate)
 	d.Cost = &out
