@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -63,16 +64,7 @@ func (s *subject) top() string {
 
 // waitForDriver lets the probe finish before other checks begin, but does not wait for a driver that hangs.
 func (s *subject) waitForDriver(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.probe()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-time.After(20 * time.Second):
-	}
+	machine.Within(ctx, 20*time.Second, s.probe)
 }
 
 // kind names the kind of project in brackets, for the last line of the table, as it decides what is needed. It is "" if

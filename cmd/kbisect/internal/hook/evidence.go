@@ -15,6 +15,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/gate"
+	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -78,28 +79,23 @@ func pastOf(s store.Session, runs, compares string) (past pastSession, ok bool) 
 	return pastSession{s, p.Compares() == compares && !p.Improvement, times}, true
 }
 
-// devicesNow are the UUIDs of the devices that would be measured on. It waits at most five seconds; a driver that
-// does not answer is left to its goroutine, since NVML cannot be interrupted.
+// devicesNow are the UUIDs of the devices that would be measured on. It waits at most five seconds for the driver.
 func devicesNow(ctx context.Context, gpus []string) ([]string, error) {
-	type answer struct {
+	type selection struct {
 		ids []string
 		err error
 	}
-	answered := make(chan answer, 1)
-	go func() {
-		ids, err := gpu.Select(gpus)
-		answered <- answer{ids, err}
-	}()
-	select {
-	case a := <-answered:
-		if errors.Is(a.err, gpu.ErrHidden) {
-			a.err = nil // no visible device: none is measured on
-		}
-		return a.ids, a.err
-	case <-ctx.Done():
-	case <-time.After(5 * time.Second):
+	s, ok := machine.Within(ctx, 5*time.Second, func() (s selection) {
+		s.ids, s.err = gpu.Select(gpus)
+		return s
+	})
+	switch {
+	case !ok:
+		return nil, errors.New("the driver of the devices does not answer")
+	case errors.Is(s.err, gpu.ErrHidden):
+		return nil, nil // no visible device: none is measured on
 	}
-	return nil, errors.New("the driver of the devices does not answer")
+	return s.ids, s.err
 }
 
 // decide answers for a commit and its base, "" if there is none. The newest comparison, gate or search of the two

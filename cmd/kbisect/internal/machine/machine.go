@@ -75,19 +75,26 @@ func toolVersion(ctx context.Context, prefix, name string, args ...string) strin
 // Here describes this machine as far as that is quick: driver and devices. It waits at most ten seconds for the
 // driver.
 func Here(ctx context.Context) *Machine {
-	m := &Machine{}
-	answer := make(chan gpu.Report, 1)
-	go func() { answer <- gpu.Probe() }()
-	select {
-	case r := <-answer:
-		m.Driver, m.CUDA = r.Driver, r.CUDA
-		for _, d := range r.Devices {
-			m.Devices = append(m.Devices, Device{d.Name, d.UUID})
-		}
-	case <-ctx.Done():
-	case <-time.After(10 * time.Second): // a driver that hangs has no devices
+	r, _ := Within(ctx, 10*time.Second, gpu.Probe) // a driver that hangs has no devices
+	m := &Machine{Driver: r.Driver, CUDA: r.CUDA}
+	for _, d := range r.Devices {
+		m.Devices = append(m.Devices, Device{d.Name, d.UUID})
 	}
 	return m
+}
+
+// Within calls f, which asks a driver, and waits for its answer; ok is false if none comes in time. A driver that hangs
+// cannot be interrupted, so the call is then left to its goroutine.
+func Within[T any](ctx context.Context, wait time.Duration, f func() T) (answer T, ok bool) {
+	answers := make(chan T, 1)
+	go func() { answers <- f() }()
+	select {
+	case answer = <-answers:
+		return answer, true
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+	return answer, false
 }
 
 // Elsewhere reports whether m is another machine than here: one of its devices is missing here, or it has no device
