@@ -8,14 +8,13 @@ type Lost struct{ Metric, Case string }
 
 func (l Lost) String() string { return Channel{Metric: Metric{Name: l.Metric}, Case: l.Case}.Name() }
 
-// LostBetween lists what every launch of the good end gives and none of the bad end does, of metrics that programs
-// send: what a build tells goes with its kernel.
+// LostBetween lists what every launch of the good end gives and none of the bad end does.
 func LostBetween(ms []Metric, good, bad []bisect.Outcome) (lost []Lost) {
 	if len(good) == 0 || len(bad) == 0 {
 		return nil
 	}
 	for _, m := range ms {
-		if m.OfProcess() || m.Exact {
+		if m.OfProcess() {
 			continue
 		}
 		inGood, inBad := m.given(good), m.given(bad)

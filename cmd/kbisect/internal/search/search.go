@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -268,13 +269,9 @@ func (s *Search) lost(f *bisect.Finding) bool {
 	if f.Result != bisect.NoDifference || s.session.Policy.Improvement {
 		return false
 	}
-	ended := map[bisect.Purpose][]bisect.Outcome{}
-	for _, l := range s.session.Launches {
-		if l.Outcome.Class == bisect.OK {
-			ended[l.Purpose] = append(ended[l.Purpose], l.Outcome)
-		}
-	}
-	lost := metric.LostBetween(s.session.Policy.Judge.Metrics, ended[bisect.EndGood], ended[bisect.EndBad])
+	// What a build reports goes with its kernel.
+	sent := slices.DeleteFunc(slices.Clone(s.session.Policy.Judge.Metrics), func(m metric.Metric) bool { return m.Exact })
+	lost := metric.LostBetween(sent, session.Passed(s.session, bisect.EndGood), session.Passed(s.session, bisect.EndBad))
 	if len(lost) == 0 {
 		return false
 	}

@@ -206,11 +206,6 @@ func PhaseTimes(all []bisect.Outcome) []report.PhaseTimes {
 // Number names one value of a launch: a metric of one case or, if One is "", of the whole launch.
 type Number struct{ Metric, One string }
 
-// name is the number as reports name it, such as "time of m=512".
-func (n Number) name() string {
-	return bisect.Effect{Metric: n.Metric, Case: n.One}.Name()
-}
-
 // Numbers lists the values that launches report, in order of first appearance. only restricts them to one metric;
 // "" is all.
 func Numbers(all []bisect.Outcome, only string) []Number {

@@ -2,33 +2,26 @@ package session
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 )
 
-// gone lists the numbers asked for that successful launches of A reported and none of B did. A missing case must
-// not pass for an unchanged one.
-func gone(s *Session) []string {
-	sides := map[bisect.Purpose][]bisect.Outcome{}
+// Passed are the launches with this purpose that ended well.
+func Passed(s *Session, purpose bisect.Purpose) (out []bisect.Outcome) {
 	for _, l := range s.Launches {
-		if l.Outcome.Class == bisect.OK {
-			sides[l.Purpose] = append(sides[l.Purpose], l.Outcome)
+		if l.Purpose == purpose && l.Outcome.Class == bisect.OK {
+			out = append(out, l.Outcome)
 		}
 	}
-	a, b := sides[bisect.EndGood], sides[bisect.EndBad]
-	if len(b) == 0 {
-		return nil
-	}
-	var out []string
-	for _, m := range s.Policy.Judge.Metrics {
-		left := Numbers(b, m.Name)
-		for _, n := range Numbers(a, m.Name) {
-			if !slices.Contains(left, n) {
-				out = append(out, n.name())
-			}
-		}
+	return out
+}
+
+// gone lists the numbers asked for that A reported and B did not. A missing case must not pass for an unchanged one.
+func gone(s *Session) (out []string) {
+	for _, l := range metric.LostBetween(s.Policy.Judge.Metrics, Passed(s, bisect.EndGood), Passed(s, bisect.EndBad)) {
+		out = append(out, l.String())
 	}
 	return out
 }
