@@ -49,7 +49,7 @@ func (x *Explanation) next(l Ledger) []Command { return []Command{every(l, x.Ses
 // for, nil where whatever moved is of interest. To be called once all rows are there.
 func (e *Explanation) Rank(about *bisect.Effect) {
 	e.Moved = figures.Rank(e.Rows, about)
-	e.Summary = figures.Summary(e.Moved, e.Rows, about)
+	e.Summary = figures.Summary(e.Moved, e.Rows)
 }
 
 // Limiter is what bounds the occupancy of the kernel that moved most; "" where that is not known.

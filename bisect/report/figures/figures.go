@@ -238,24 +238,13 @@ func (e *ranking) top(counts func(Row) bool) (best Row, ok bool) {
 }
 
 // Summary is the largest changes in a sentence: rows are those that moved most of all, as Rank returns them.
-func Summary(rows, all []Row, about *bisect.Effect) string {
-	if len(rows) == 0 {
-		if len(all) == 0 {
-			return "Neither side could be examined."
-		}
-		moved := func(r Row) bool { return r.isNumber() && r.Changed() }
-		ended := func(r Row) bool { return !r.isNumber() && r.moved() != "" }
-		switch {
-		case exact(about):
-			return "No kernel that both sides have has changed."
-		case slices.ContainsFunc(all, moved):
-			if slices.ContainsFunc(all, ended) {
-				return "No figure explains the difference."
-			}
-			return "The changes are too small a part of a launch to be the reason."
-		case slices.ContainsFunc(all, ended):
-			return "No figure has changed."
-		}
+func Summary(rows, all []Row) string {
+	switch {
+	case len(all) == 0:
+		return "Neither side could be examined."
+	case len(rows) == 0 && slices.ContainsFunc(all, Row.Changed):
+		return "No figure explains the difference."
+	case len(rows) == 0:
 		return "Nothing that was examined has changed."
 	}
 	var parts []string

@@ -97,7 +97,7 @@ func TestRankPicksOnlyWhatMoved(t *testing.T) {
 			}
 			seen[r.Sort] = true
 		}
-		if text := figures.Summary(moved, rows, nil); strings.HasPrefix(text, "Largest changes: ") != (len(moved) > 0) || len(moved) > 3 {
+		if text := figures.Summary(moved, rows); strings.HasPrefix(text, "Largest changes: ") != (len(moved) > 0) || len(moved) > 3 {
 			t.Errorf("%d rows: %s", len(moved), text)
 		}
 	})
@@ -157,28 +157,24 @@ func TestRowsOfWhatWasSearchedFor(t *testing.T) {
 
 // Where nothing stands out a summary says why.
 func TestSummary(t *testing.T) {
-	exact := &bisect.Effect{Metric: "registers", Case: "gemm", Exact: &bisect.Exact{Value: 80, Parent: 64}}
 	small := figures.Numbers("phases", "", "load", "s", figures.SortPhase, 0.001, 0.002)
 	small.Whole = 10
 	limit := figures.Texts("resources", "", "device", figures.SortNone, "x", "y")
 	for _, x := range []struct {
-		name  string
-		rows  []figures.Row
-		about *bisect.Effect
-		want  string
+		name string
+		rows []figures.Row
+		want string
 	}{
-		{"no figures", nil, nil, "Neither side could be examined."},
-		{"alike", []figures.Row{timed(1, 1)}, nil, "Nothing that was examined has changed."},
-		{"within noise", []figures.Row{timed(1, 1.001)}, nil, "Nothing that was examined has changed."},
-		{"too small a part", []figures.Row{small}, nil, "The changes are too small a part of a launch to be the reason."},
-		{"only a text", []figures.Row{limit}, nil, "No figure has changed."},
-		{"a small part and a text", []figures.Row{small, limit}, nil, "No figure explains the difference."},
-		{"no kernel of both sides", []figures.Row{limit}, exact, "No kernel that both sides have has changed."},
-		{"one kernel is named once", []figures.Row{timed(1, 1.2), of("gemm", 1, "spills", "B", figures.SortSpills, 0, 512), of("gemm", 1, "registers", "", figures.SortRegisters, 64, 80)}, nil,
+		{"no figures", nil, "Neither side could be examined."},
+		{"alike", []figures.Row{timed(1, 1)}, "Nothing that was examined has changed."},
+		{"within noise", []figures.Row{timed(1, 1.001)}, "Nothing that was examined has changed."},
+		{"too small a part", []figures.Row{small}, "No figure explains the difference."},
+		{"only a text", []figures.Row{limit}, "No figure explains the difference."},
+		{"one kernel is named once", []figures.Row{timed(1, 1.2), of("gemm", 1, "spills", "B", figures.SortSpills, 0, 512), of("gemm", 1, "registers", "", figures.SortRegisters, 64, 80)},
 			"Largest changes: time (lower is better) 1.000 s to 1.200 s (+20.0 %); spills of gemm 0 B to 512 B (new); registers 64 to 80 (+25.0 %)."},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			if got := figures.Summary(figures.Rank(x.rows, x.about), x.rows, x.about); got != x.want {
+			if got := figures.Summary(figures.Rank(x.rows, nil), x.rows); got != x.want {
 				t.Errorf("%q, want %q", got, x.want)
 			}
 		})
