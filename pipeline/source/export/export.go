@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -184,9 +183,6 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 		return c.stats, err
 	}
 	p.restore(seen.changed)
-	if err := e.checkNames(p); err != nil {
-		return c.stats, err
-	}
 	e.dirty = true
 	// The time is kept on disk before any file has it, so that no later session gives out an
 	// earlier one.
@@ -218,44 +214,6 @@ func (e *Export) forget() {
 func (e *Export) reset(ctx context.Context) error {
 	e.forget()
 	return e.slot.renew(ctx)
-}
-
-// checkNames rejects paths that are one file where the file system ignores case. The second would
-// overwrite the first, and what is built would depend on their order.
-func (e *Export) checkNames(p *plan) error {
-	if !e.slot.foldsCase {
-		return nil
-	}
-	var wanted []string
-	for full := range e.held.tracked {
-		if !p.dels[full] {
-			wanted = append(wanted, full)
-		}
-	}
-	wanted = append(wanted, slices.Collect(maps.Keys(p.puts))...)
-	slices.Sort(wanted)
-	if a, b := clash(wanted); a != "" {
-		return &objects.UnsupportedError{Commit: p.mods[""].commit, Path: b, Attribute: "path",
-			Reason: fmt.Sprintf("differs from %q only in case, and the file system at %s ignores case", a, e.dir),
-			Hint:   "choose a folder on another file system"}
-	}
-	return nil
-}
-
-// clash returns two paths that are one on a file system that ignores case, or "". Folders count
-// too: a/x and A/y lie in one folder there.
-func clash(paths []string) (string, string) {
-	seen := map[string]string{}
-	for _, full := range paths {
-		for at := full; at != "." && at != ""; at = path.Dir(at) {
-			folded := strings.ToLower(at)
-			if first, ok := seen[folded]; ok && first != at {
-				return first, at
-			}
-			seen[folded] = at
-		}
-	}
-	return "", ""
 }
 
 // Close releases the handles and keeps the folder.

@@ -799,25 +799,6 @@ func (c *cutOff) Open(id string) (string, int64, io.ReadCloser, error) {
 	return c.Reader.Open(id)
 }
 
-func TestClash(t *testing.T) {
-	if a, b := clash([]string{"Src/a", "inc/b", "src/b"}); a != "Src" || b != "src" {
-		t.Errorf("got %q and %q", a, b)
-	}
-	if a, _ := clash([]string{"src/a", "src/b"}); a != "" {
-		t.Errorf("got %q", a)
-	}
-	r := gittest.New(t)
-	r.Write(t, "kern.h", "1")
-	r.Write(t, "Kern.h", "2")
-	c := r.Commit(t, "c")
-	e := export(t, open(t, r.Dir))
-	e.slot.foldsCase = true
-	_, err := e.Switch(t.Context(), c, true)
-	if u := (*objects.UnsupportedError)(nil); !errors.As(err, &u) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestGrain(t *testing.T) {
 	set := time.Unix(1700000001, 123456789)
 	for _, g := range []time.Duration{1, 100, time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second} {

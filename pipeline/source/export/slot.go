@@ -21,12 +21,11 @@ import (
 // slot does the file work of an Export. Every change goes through a folder.Folder, so that no
 // symlink planted by a commit or a build can lead elsewhere.
 type slot struct {
-	dir       string
-	tree      *folder.Folder
-	foldsCase bool          // kern.h and Kern.h are one file
-	grain     time.Duration // of file times
-	top       uint32        // mode of the folder itself
-	folders   uint32        // mode of new folders in it
+	dir     string
+	tree    *folder.Folder
+	grain   time.Duration // of file times
+	top     uint32        // mode of the folder itself
+	folders uint32        // mode of new folders in it
 }
 
 // slotState is kept beside the slot. It marks the folder as ours and carries the last stamp from
@@ -156,8 +155,8 @@ func (s *slot) close() error {
 	return nil
 }
 
-// probe learns how the file system keeps names and times, and which modes it and the umask give to
-// folders. No table of file systems would know network mounts and overlays.
+// probe learns how the file system keeps times, and which modes it and the umask give to folders. No
+// table of file systems would know network mounts and overlays.
 func (s *slot) probe(ctx context.Context) error {
 	const name = "kbisect-Probe"
 	// An odd number of nanoseconds shows what is cut off.
@@ -180,8 +179,6 @@ func (s *slot) probe(ctx context.Context) error {
 		return err
 	}
 	s.top, s.folders = top.Mode, made.Mode
-	_, err = s.tree.Stat(strings.ToUpper(name))
-	s.foldsCase = err == nil
 	return nil
 }
 

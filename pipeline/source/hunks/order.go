@@ -98,7 +98,7 @@ func require(hunks []Hunk) {
 			renames[h.file] = i
 		}
 		if h.Kind == Renamed || h.Kind == Deleted {
-			name := fold(h.file.oldPath)
+			name := h.file.oldPath
 			at[name] = append(at[name], i)
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 				below[dir] = append(below[dir], i)
@@ -115,7 +115,7 @@ func require(hunks []Hunk) {
 			needs = append(needs, k)
 		}
 		if h.Kind == Added {
-			name := fold(h.File)
+			name := h.File
 			needs = slices.Concat(needs, at[name], below[name])
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 				needs = append(needs, at[dir]...)

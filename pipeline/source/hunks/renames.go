@@ -58,7 +58,7 @@ func blockedNames(files []*changedFile) func(gone, came *changedFile) bool {
 	at, below := map[string]int{}, map[string]int{} // removed files by name, and by folder above
 	for _, f := range files {
 		if f.new == nil {
-			name := fold(f.oldPath)
+			name := f.oldPath
 			at[name]++
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 				below[dir]++
@@ -66,7 +66,7 @@ func blockedNames(files []*changedFile) func(gone, came *changedFile) bool {
 		}
 	}
 	return func(gone, came *changedFile) bool {
-		own, name := fold(gone.oldPath), fold(came.newPath)
+		own, name := gone.oldPath, came.newPath
 		inWay := at[name] + below[name]
 		if own == name || strings.HasPrefix(own, name+"/") {
 			inWay--
@@ -80,9 +80,6 @@ func blockedNames(files []*changedFile) func(gone, came *changedFile) bool {
 		return inWay > 0
 	}
 }
-
-// fold is a path as a file system that ignores case sees it.
-func fold(name string) string { return strings.ToLower(name) }
 
 // renamePair is a file that went and one that came, which may be the same under another name.
 type renamePair struct {
