@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/kernels/internal/plainfile"
+	"github.com/kbisect/kbisect/kernels/plainfile"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -19,8 +19,8 @@ const maxDeps = 1 << 16
 // Deps reads a dependency file as make does, `target : prerequisite ...` with \ before
 // line breaks, and returns the prerequisites of all rules, sorted and without duplicates.
 func Deps(data []byte) ([]string, error) {
-	if len(data) > plainfile.MaxSize {
-		return nil, fmt.Errorf("dependency file has %d bytes; at most %d are read", len(data), plainfile.MaxSize)
+	if len(data) > plainfile.Most {
+		return nil, fmt.Errorf("dependency file has %d bytes; at most %d are read", len(data), plainfile.Most)
 	}
 	var out []string
 	text := bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/kbisect/kbisect/kernels/internal/plainfile"
+	"github.com/kbisect/kbisect/kernels/plainfile"
 )
 
 // File is a file that a plan writes into the export. A file with a Source is the
@@ -61,7 +61,7 @@ func (p Plan) At(descends func(commit string) bool) Plan {
 // ReadFile reads the file that every candidate gets under the same path as below dir.
 func ReadFile(dir, name string) (File, error) {
 	full := filepath.Join(dir, filepath.FromSlash(name))
-	text, err := plainfile.Read(full)
+	text, err := plainfile.Read(full, plainfile.Most)
 	if err != nil {
 		return File{}, err
 	}
@@ -148,7 +148,7 @@ func (p Plan) Write(root string) error {
 func (f File) readSource(root, dir string) ([]byte, error) {
 	var first error
 	for _, x := range append([]Former{{Path: f.Source}}, f.Formerly...) {
-		text, err := plainfile.Read(filepath.Join(root, filepath.FromSlash(x.Path)))
+		text, err := plainfile.Read(filepath.Join(root, filepath.FromSlash(x.Path)), plainfile.Most)
 		if err != nil {
 			first = cmp.Or(first, err)
 			continue

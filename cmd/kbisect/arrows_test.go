@@ -40,11 +40,11 @@ fixtures/faults:
 fixtures/realpython:
 fixtures/clusters:
 fixtures/simulate: bisect bisect/compare bisect/effects bisect/metric bisect/sets bisect/sets/lattice
-kernels: bisect bisect/hint kernels/harness kernels/internal/plainfile kernels/kernelbot kernels/protocol
+kernels: bisect bisect/hint kernels/harness kernels/kernelbot kernels/plainfile kernels/protocol
 kernels/cuda: bisect bisect/metric kernels/lazy kernels/protocol
 kernels/harness: bisect/hint
-kernels/internal/plainfile:
-kernels/kernelbot: bisect/hint kernels/internal/plainfile kernels/protocol
+kernels/plainfile:
+kernels/kernelbot: bisect/hint kernels/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
@@ -81,12 +81,12 @@ pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source pipeline/source/internal/attributes
 pipeline/stopwatch:
 pipeline/store:
-pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/protocol pipeline/cache pipeline/early pipeline/proc pipeline/source pipeline/workspace
+pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/early pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect bisect/hint pipeline/folder pipeline/proc pipeline/reads pipeline/source pipeline/source/export
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source
-cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/remote/executor pipeline/source pipeline/store pipeline/workspace
+cmd/kbisect/internal/doctor: bisect bisect/belief bisect/belief/levels bisect/compare bisect/hint bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/preview cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate kernels kernels/cuda kernels/harness kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/gpu pipeline/proc pipeline/remote pipeline/remote/executor pipeline/source pipeline/store pipeline/workspace
 cmd/kbisect/internal/exit:
 cmd/kbisect/internal/explain: bisect bisect/compare bisect/metric bisect/report bisect/report/figures bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/session kernels kernels/cuda pipeline pipeline/proc pipeline/store
 cmd/kbisect/internal/gate: bisect bisect/compare bisect/metric bisect/search bisect/report bisect/report/ci bisect/report/page bisect/report/render bisect/report/words cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording pipeline pipeline/source pipeline/source/hunks

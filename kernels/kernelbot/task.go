@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/kbisect/kbisect/bisect/hint"
-	"github.com/kbisect/kbisect/kernels/internal/plainfile"
+	"github.com/kbisect/kbisect/kernels/plainfile"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
 
@@ -103,7 +103,7 @@ func ReadTask(name string) (*Task, error) {
 	if st, err := os.Stat(name); err == nil && st.IsDir() {
 		name = filepath.Join(name, "task.yml")
 	}
-	data, err := plainfile.Read(name)
+	data, err := plainfile.Read(name, plainfile.Most)
 	if err != nil {
 		return nil, hint.Add(fmt.Errorf("reading the problem: %w", err), "name the folder that holds task.yml")
 	}
@@ -246,7 +246,7 @@ func (t *Task) load(dir string) error {
 		if f.Source == SubmissionMark {
 			continue
 		}
-		text, err := plainfile.Read(filepath.Join(dir, filepath.FromSlash(f.Source)))
+		text, err := plainfile.Read(filepath.Join(dir, filepath.FromSlash(f.Source)), plainfile.Most)
 		if errors.Is(err, fs.ErrNotExist) {
 			return hint.Add(fmt.Errorf("files: %w", err), "sources are paths from the folder of task.yml; check out the whole set of problems")
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/cuda"
+	"github.com/kbisect/kbisect/kernels/plainfile"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -51,7 +52,7 @@ func (x *examiner) examine(ctx context.Context, c bisect.Candidate) (f workspace
 // Bounds on the outputs of a build that are looked at: outputs may name a whole build folder.
 const (
 	maxOutputs = 1000
-	maxProgram = 512 << 20 // bytes
+	maxProgram = 512 << 20 // bytes of one that is read
 )
 
 // outputFiles lists the files that the build has left, sorted, by absolute path.
@@ -81,22 +82,6 @@ func (x *examiner) outputFiles() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// readProgram reads a file that a build or a program has left. It refuses pipes, which would block, and files too
-// large to hold.
-func readProgram(name string) ([]byte, error) {
-	st, err := os.Stat(name)
-	if err == nil && !st.Mode().IsRegular() { // reading a pipe would wait forever
-		err = fmt.Errorf("%s is not a plain file", name)
-	}
-	if err == nil && st.Size() > maxProgram {
-		err = fmt.Errorf("%s has %d bytes", name, st.Size())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(name)
-}
-
 // artefact identifies all outputs of the build together; nil if the plan names none. Device code and host code have
 // digests of their own, so that timestamps and paths in a host program do not hide that the kernels are the same.
 func (x *examiner) artefact() (*bisect.Artefact, error) {
@@ -106,7 +91,7 @@ func (x *examiner) artefact() (*bisect.Artefact, error) {
 	}
 	var device, host []string
 	for _, name := range files {
-		data, err := readProgram(name)
+		data, err := plainfile.Read(name, maxProgram)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +124,7 @@ func digestOf(digests []string) string {
 func (x *examiner) inputs(c bisect.Candidate) (out []string, whole bool) {
 	whole = true
 	for _, name := range x.recipe.Plan.Depfiles {
-		data, err := readProgram(filepath.Join(x.w.Dir, filepath.FromSlash(name)))
+		data, err := plainfile.Read(filepath.Join(x.w.Dir, filepath.FromSlash(name)), maxProgram)
 		if err != nil {
 			whole = false
 			continue // of a source that this candidate does not have
@@ -172,7 +157,7 @@ const toolLimit = 5 * time.Minute
 // staticSeries are the figures of the kernels that were built: from the finished programs, and from what ptxas
 // printed, which alone reports spills.
 func (x *examiner) staticSeries(ctx context.Context) ([]bisect.Series, error) {
-	printed, err := readProgram(x.log)
+	printed, err := plainfile.Read(x.log, maxProgram)
 	if err != nil {
 		return nil, &bisect.InfraError{What: "reading the output of the build", Err: err}
 	}
@@ -184,7 +169,7 @@ func (x *examiner) staticSeries(ctx context.Context) ([]bisect.Series, error) {
 	var finished []cuda.Usage
 	var code []cuda.Function
 	for _, name := range files {
-		data, err := readProgram(name)
+		data, err := plainfile.Read(name, maxProgram)
 		if err != nil || len(cuda.DeviceCodes(data)) == 0 {
 			continue
 		}
@@ -238,7 +223,7 @@ func (x *examiner) look(ctx context.Context, argv []string) ([]byte, error) {
 		x.recipe.Log.Warn("static metrics: tool failed", "tool", argv[0], "output", string(bytes.TrimSpace(res.Tail)))
 		return nil, nil
 	}
-	data, err := readProgram(text)
+	data, err := plainfile.Read(text, maxProgram)
 	if err != nil {
 		return nil, &bisect.InfraError{What: "reading the output of " + argv[0], Err: err}
 	}

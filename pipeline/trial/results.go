@@ -13,6 +13,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/kernels/plainfile"
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
@@ -67,7 +68,7 @@ func readResults(dir string, sources []Source, used metrics.Used, o *bisect.Outc
 			x.count(used, o)
 			continue
 		}
-		data, err := readProgram(filepath.Join(dir, filepath.FromSlash(x.File)))
+		data, err := plainfile.Read(filepath.Join(dir, filepath.FromSlash(x.File)), maxProgram)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("the run has not written it")
 		}

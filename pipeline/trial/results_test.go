@@ -75,7 +75,7 @@ func TestReadResults(t *testing.T) {
 		"junk":            {Source{"time", "nvbench", "junk.json"}, bisect.Skip, "results of nvbench (junk.json): ", 0},
 		"not counted":     {Source{"work", metrics.Instructions, ""}, bisect.OK, "", 0},
 		"of the build":    {Source{"registers", FromStatic, ""}, bisect.OK, "", 0},
-		"a folder":        {Source{"time", "nvbench", "sub"}, bisect.Skip, "sub is not a plain file", 0},
+		"a folder":        {Source{"time", "nvbench", "sub"}, bisect.Skip, "sub is not a regular file", 0},
 		"no such program": {Source{"time", "nosuch", "good.json"}, bisect.Skip, "results of nosuch (good.json): ", 0},
 	} {
 		o := bisect.Outcome{Class: bisect.OK, Log: filepath.Join(dir, "log")}

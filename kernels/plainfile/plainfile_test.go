@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestRead(t *testing.T) {
@@ -17,7 +19,7 @@ func TestRead(t *testing.T) {
 	if err := os.Symlink("plain", at("link")); err != nil {
 		t.Fatal(err)
 	}
-	for name, size := range map[string]int64{"largest": MaxSize, "too large": MaxSize + 1} {
+	for name, size := range map[string]int64{"largest": Most, "too large": Most + 1} {
 		f, err := os.Create(at(name))
 		if err != nil {
 			t.Fatal(err)
@@ -30,9 +32,9 @@ func TestRead(t *testing.T) {
 		name string
 		size int // of what is read; negative for an error
 	}{
-		{"plain", 4}, {"link", 4}, {"largest", MaxSize}, {"too large", -1}, {".", -1}, {"missing", -1},
+		{"plain", 4}, {"link", 4}, {"largest", Most}, {"too large", -1}, {".", -1}, {"missing", -1},
 	} {
-		data, err := Read(at(c.name))
+		data, err := Read(at(c.name), Most)
 		if (err != nil) != (c.size < 0) || err == nil && len(data) != c.size {
 			t.Errorf("%s: %d bytes, %v", c.name, len(data), err)
 		}
@@ -40,7 +42,12 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if data, err := Read(os.DevNull); err == nil {
-		t.Errorf("a device was read: %q", data)
+	if err := unix.Mkfifo(at("pipe"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{at("pipe"), "/dev/zero", os.DevNull} {
+		if _, err := Read(name, Most); err == nil {
+			t.Errorf("%s was read", name)
+		}
 	}
 }
