@@ -51,7 +51,8 @@ func lockIn(ctx context.Context, dir, uuid string) (func(), error) {
 	}
 }
 
-// tryLockIn is TryLock in a folder. A file that was removed between opening and locking is nobody's lock, so it tries again.
+// tryLockIn is TryLock in a folder. A file that is made or removed by others between two steps is tried again: one that
+// was removed between opening and locking is nobody's lock.
 func tryLockIn(dir, uuid string) (func(), error) {
 	path, err := lockPath(dir, uuid)
 	if err != nil {
@@ -59,6 +60,9 @@ func tryLockIn(dir, uuid string) (func(), error) {
 	}
 	for range 100 {
 		f, err := openLock(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("lock device %s: %w\nhint: remove %s if it is not a regular file of kbisect", uuid, err, path)
 		}
@@ -70,7 +74,7 @@ func tryLockIn(dir, uuid string) (func(), error) {
 			}
 			return nil, fmt.Errorf("lock device %s: %w", uuid, err)
 		}
-		if !stillAt(f, path) { // the directory was cleaned meanwhile
+		if !stillAt(f, path) {
 			f.Close()
 			continue
 		}
@@ -93,39 +97,26 @@ func lockPath(dir, uuid string) (string, error) {
 	return filepath.Join(dir, "kbisect-"+uuid+".lock"), nil
 }
 
-// openLock opens the file, or creates it for all users. The two are separate
-// calls: where fs.protected_regular is set, opening another user's file in /tmp
-// with O_CREAT is refused even when it exists.
+// openLock opens the file, or creates it for all users, and refuses what is not a regular file: a planted pipe or device.
+// The two are separate calls: where fs.protected_regular is set, opening another user's file in /tmp with O_CREAT is
+// refused even when it exists.
 func openLock(path string) (*os.File, error) {
 	const flags = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
-	for range 100 {
-		f, err := os.OpenFile(path, os.O_RDWR|flags, 0)
-		if errors.Is(err, fs.ErrPermission) { // flock needs no more than reading
-			f, err = os.OpenFile(path, os.O_RDONLY|flags, 0)
-		}
-		if err == nil {
-			return plain(f)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|flags, 0o666)
-		if err == nil {
+	f, err := os.OpenFile(path, os.O_RDWR|flags, 0)
+	if errors.Is(err, fs.ErrPermission) { // flock needs no more than reading
+		f, err = os.OpenFile(path, os.O_RDONLY|flags, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|flags, 0o666); err == nil {
 			_ = f.Chmod(0o666) // the umask must not shut other users out
-			return plain(f)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("open %s: it is removed again and again", path)
-}
-
-// plain refuses what is not a regular file: a planted pipe or device.
-func plain(f *os.File) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: not a regular file", f.Name())
+		err = fmt.Errorf("open %s: not a regular file", path)
 	}
 	if err != nil {
 		f.Close()
