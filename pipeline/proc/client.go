@@ -32,7 +32,7 @@ func Warden() bool {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = self.Close()
 	trials.limits = self.ReadLimits()
-	trials.alarm, _ = self.NewAlarm()
+	trials.alarm = self.NewAlarm()
 	self.OnStop(trials.hold, trials.release)
 	return false
 }

@@ -103,7 +103,7 @@ func Memory() int64 {
 // hold in all. What the kernel keeps of files and can drop counts as free.
 func Available() (free, all int64) {
 	b, _ := ps.ReadFile("/proc/meminfo")
-	free, all = 1024*max(0, inTable(string(b), "MemAvailable:")), Memory()
+	free, all = 1024*max(0, numberIn(string(b), "MemAvailable:")), Memory()
 	for _, v := range []struct {
 		own              []string
 		limit, now, file string
@@ -120,19 +120,6 @@ func Available() (free, all int64) {
 		}
 	}
 	return free, all
-}
-
-// inTable finds the number behind a key, whatever follows it.
-func inTable(text, key string) int64 {
-	for line := range strings.Lines(text) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == key {
-			n, err := strconv.ParseInt(f[1], 10, 64)
-			if err == nil {
-				return n
-			}
-		}
-	}
-	return -1
 }
 
 // limitMemory bounds the memory of g where the kernel lets us. The controller
@@ -161,12 +148,12 @@ func (g *Group) text(file string) string {
 	return string(b)
 }
 
-// numberIn finds "key number" among lines.
+// numberIn finds "key number" among lines, whatever follows it.
 func numberIn(text, key string) int64 {
 	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if key == "" && len(f) == 1 || len(f) == 2 && f[0] == key {
-			if n, err := strconv.ParseInt(f[len(f)-1], 10, 64); err == nil {
+		rest, ok := strings.CutPrefix(line, key)
+		if f := strings.Fields(rest); ok && len(f) > 0 {
+			if n, err := strconv.ParseInt(f[0], 10, 64); err == nil { // else the key is longer
 				return n
 			}
 		}

@@ -152,10 +152,8 @@ func children(parent int) []int {
 // below ours; 0 if there is none.
 func Outside(parent, inside int) int {
 	for _, pid := range children(parent) {
-		for line := range strings.Lines(Process{PID: pid}.File("status")) {
-			if numbers, ok := strings.CutPrefix(line, "NSpid:"); ok && slices.Contains(strings.Fields(numbers), strconv.Itoa(inside)) {
-				return pid
-			}
+		if slices.Contains(strings.Fields(Process{PID: pid}.status("NSpid")), strconv.Itoa(inside)) {
+			return pid
 		}
 	}
 	return 0

@@ -67,26 +67,33 @@ func (p Process) File(name string) string {
 	return string(bytes.TrimSpace(b))
 }
 
-// Tracer is the number of the process that traces p, 0 if there is none.
-func (p Process) Tracer() (pid int) {
+// status is what a line of /proc/PID/status says, see proc_pid_status(5); "" if it cannot be read.
+func (p Process) status(key string) string {
 	for line := range strings.Lines(p.File("status")) {
-		if number, ok := strings.CutPrefix(line, "TracerPid:"); ok {
-			pid, _ = strconv.Atoi(strings.TrimSpace(number))
+		if text, ok := strings.CutPrefix(line, key+":"); ok {
+			return strings.TrimSpace(text)
 		}
 	}
+	return ""
+}
+
+// signals reports whether one of these signals is in a set of signals of p.
+func (p Process) signals(set string, signals ...unix.Signal) bool {
+	bits, _ := strconv.ParseUint(p.status(set), 16, 64) // none without an answer
+	return slices.ContainsFunc(signals, func(s unix.Signal) bool { return bits>>(s-1)&1 == 1 })
+}
+
+// Tracer is the number of the process that traces p, 0 if there is none.
+func (p Process) Tracer() int {
+	pid, _ := strconv.Atoi(p.status("TracerPid"))
 	return pid
 }
 
 // Pending reports whether one of these signals has been sent to p as a whole, and has not reached it yet.
-func (p Process) Pending(signals ...unix.Signal) bool {
-	for line := range strings.Lines(p.File("status")) {
-		if set, ok := strings.CutPrefix(line, "ShdPnd:"); ok {
-			bits, _ := strconv.ParseUint(strings.TrimSpace(set), 16, 64)
-			return slices.ContainsFunc(signals, func(s unix.Signal) bool { return bits&(1<<(s-1)) != 0 })
-		}
-	}
-	return false
-}
+func (p Process) Pending(signals ...unix.Signal) bool { return p.signals("ShdPnd", signals...) }
+
+// Catches reports whether p has a handler for a signal.
+func (p Process) Catches(sig unix.Signal) bool { return p.signals("SigCgt", sig) }
 
 // Link reads a symbolic link of p in /proc, "" if that is not allowed.
 func (p Process) Link(name string) string {

@@ -55,4 +55,7 @@ func TestPending(t *testing.T) {
 	if !p.Pending(unix.SIGHUP, unix.SIGTERM) || p.Pending(unix.SIGHUP) {
 		t.Errorf("after SIGTERM: %s", p.File("status"))
 	}
+	if me, err := Read(os.Getpid()); err != nil || p.Catches(unix.SIGTERM) || !me.Catches(unix.SIGTERM) || (Process{PID: -1}).Catches(unix.SIGTERM) {
+		t.Errorf("sleep has a handler, or a program in Go has none: %v", err)
+	}
 }

@@ -3,7 +3,6 @@ package warden
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,34 +23,18 @@ func python(p ps.Process) bool {
 	return ps.PythonName(path.Base(exe)) || ps.PythonName(path.Base(argv0))
 }
 
-// catches reports whether p has a handler for a signal.
-func catches(p ps.Process, sig unix.Signal) bool {
-	return caught(p.File("status"), sig)
-}
-
-// caught looks a signal up in the text of /proc/PID/status.
-func caught(status string, sig unix.Signal) bool {
-	for line := range strings.Lines(status) {
-		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
-			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return err == nil && bits>>(sig-1)&1 == 1
-		}
-	}
-	return false
-}
-
 // tellsStacks reports whether p writes its Python stacks to standard error when
 // it gets SIGABRT, and then ends: faulthandler is enabled. The resource tracker of
 // multiprocessing would, too, but its stack explains nothing and mixes with that of
 // a worker; it ends when its last client does.
 func tellsStacks(p ps.Process) bool {
-	return catches(p, unix.SIGABRT) && python(p) && !strings.Contains(p.File("cmdline"), "multiprocessing.resource_tracker")
+	return p.Catches(unix.SIGABRT) && python(p) && !strings.Contains(p.File("cmdline"), "multiprocessing.resource_tracker")
 }
 
 // farewell is the signal that asks p to end. One that cleans up after SIGTERM
 // is allowed to.
 func farewell(p ps.Process) unix.Signal {
-	if !catches(p, unix.SIGTERM) && tellsStacks(p) {
+	if !p.Catches(unix.SIGTERM) && tellsStacks(p) {
 		return unix.SIGABRT
 	}
 	return unix.SIGTERM

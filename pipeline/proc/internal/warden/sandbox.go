@@ -132,7 +132,7 @@ func (b *Sandbox) enter() error {
 			return err
 		}
 	}
-	if err := fresh("/run", "tmpfs", "mode=755"); err != nil {
+	if err := fresh("/run"); err != nil {
 		return err
 	}
 	if err := ownDevices(devices); err != nil {
@@ -199,14 +199,14 @@ func readOnly(path string, on bool) error {
 	return step("make "+path+" read-only", unix.MountSetattr(unix.AT_FDCWD, path, flags, &attr))
 }
 
-// fresh mounts a new file system.
-func fresh(at, kind, options string) error {
-	return step("mount "+at, unix.Mount(kind, at, kind, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options))
+// fresh mounts an empty file system.
+func fresh(at string) error {
+	return step("mount "+at, unix.Mount("tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=755"))
 }
 
 // ownDevices makes a /dev of these nodes and of what needs no device.
 func ownDevices(devices []mount) error {
-	if err := fresh("/dev", "tmpfs", "mode=755"); err != nil {
+	if err := fresh("/dev"); err != nil {
 		return err
 	}
 	for _, m := range devices {

@@ -63,7 +63,7 @@ func supervise() error {
 	if err := isolate(); err != nil {
 		return err
 	}
-	p.alarm, _ = self.NewAlarm()
+	p.alarm = self.NewAlarm()
 	p.alarm.Set(true)
 	signal.Notify(p.children, unix.SIGCHLD)
 	p.limits, p.place = self.ReadLimits(), placed()

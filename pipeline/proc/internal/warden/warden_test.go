@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/kbisect/kbisect/pipeline/proc/internal/cgroup"
 )
 
@@ -46,12 +44,5 @@ func TestAccount(t *testing.T) {
 	(&supervisor{tree: &tree{group: g}}).account(&r)
 	if r.User != time.Millisecond || r.System != 2*time.Millisecond || r.Peak != 123456 || r.OOM != oomTrial {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestCaught(t *testing.T) {
-	const status = "Name:\tx\nSigIgn:\t0000000000000020\nSigCgt:\t0000000000004020\n"
-	if !caught(status, unix.SIGABRT) || !caught(status, unix.SIGTERM) || caught(status, unix.SIGINT) || caught("", unix.SIGABRT) {
-		t.Error("wrong bits")
 	}
 }
