@@ -3,7 +3,6 @@ package kernels
 import (
 	"bytes"
 	"fmt"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -77,23 +76,18 @@ func depWords(line string) (words []string, colon int) {
 	return words, colon
 }
 
-// Inputs splits the prerequisites of builds in root: inside holds paths of the export,
-// relative to root with slashes, and outside absolute paths of system headers.
-func Inputs(root string, deps []string) (inside, outside []string) {
+// Inputs are the prerequisites of a build that ran in dir which lie below root, relative to it with slashes. The others
+// are headers of the system.
+func Inputs(root, dir string, deps []string) (inside []string) {
 	for _, d := range deps {
 		if !filepath.IsAbs(d) {
-			d = filepath.Join(root, d)
+			d = filepath.Join(dir, d)
 		}
-		rel, err := filepath.Rel(root, filepath.Clean(d))
-		if err == nil && filepath.IsLocal(rel) {
-			inside = append(inside, path.Clean(filepath.ToSlash(rel)))
-		} else {
-			outside = append(outside, filepath.Clean(d))
+		if rel, err := filepath.Rel(root, d); err == nil && filepath.IsLocal(rel) {
+			inside = append(inside, filepath.ToSlash(rel))
 		}
 	}
-	slices.Sort(inside)
-	slices.Sort(outside)
-	return slices.Compact(inside), slices.Compact(outside)
+	return inside
 }
 
 // maxIncluded is the largest number of files that FollowIncludes returns.

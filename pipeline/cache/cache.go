@@ -30,10 +30,8 @@ type Cache struct {
 
 // Stats describes the cache as a whole.
 type Stats struct {
-	Dir     string
 	Entries int
-	Bytes   int64     // contents on disk, each counted once
-	Oldest  time.Time // the least recent use of an entry; zero without entries
+	Bytes   int64 // contents on disk, each counted once
 }
 
 // Open opens the cache in dir and makes what is missing of it.
@@ -58,17 +56,10 @@ type TrimResult struct {
 }
 
 // Stats counts what the cache holds.
-func (c *Cache) Stats() (Stats, error) {
-	st := Stats{Dir: c.dir}
-	err := files(filepath.Join(c.dir, "entries"), func(path string, fi fs.FileInfo) {
-		st.Entries++
-		if st.Oldest.IsZero() || fi.ModTime().Before(st.Oldest) {
-			st.Oldest = fi.ModTime()
-		}
-	})
-	if err == nil {
-		err = files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() })
-	}
+func (c *Cache) Stats() (st Stats, err error) {
+	err = errors.Join(
+		files(filepath.Join(c.dir, "entries"), func(string, fs.FileInfo) { st.Entries++ }),
+		files(filepath.Join(c.dir, "objects"), func(_ string, fi fs.FileInfo) { st.Bytes += fi.Size() }))
 	if err != nil {
 		return st, fmt.Errorf("read the build cache: %w%s", err, hintFor(err))
 	}

@@ -69,7 +69,7 @@ func learnt(r bisect.Request, o bisect.Outcome) Learnt {
 // Result is what a block came to: an outcome, or Infra or Refused in its place; all are empty for a check. A result
 // counts whatever the scheduler says of the job, which may be that it failed or was lost.
 type Result struct {
-	Node, Job string
+	Node      string
 	Devices   []string        // UUIDs; before devices are opened, what CUDA_VISIBLE_DEVICES says
 	Reference *bisect.Outcome // nil if the block has no reference
 	Outcome   bisect.Outcome

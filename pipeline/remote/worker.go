@@ -48,7 +48,7 @@ func Work(ctx context.Context, path, version string) error {
 	} else if ok, err := readJSON(path, &s); err != nil || !ok {
 		return cmp.Or(err, fmt.Errorf("%s does not exist\nhint: kbisect run --executor writes it; a job's node must see the same folder", path))
 	}
-	res := Result{Node: node(), Job: os.Getenv("SLURM_JOB_ID")}
+	res := Result{Node: node()}
 	for _, variable := range []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"} {
 		// Images set all by themselves, and void is how a container says that a device comes in another way.
 		if device := os.Getenv(variable); len(res.Devices) == 0 && !slices.Contains([]string{"", "all", "void", "none"}, device) {

@@ -135,13 +135,7 @@ func (x *examiner) inputs(c bisect.Candidate) (out []string, whole bool) {
 			whole = false
 			continue
 		}
-		for i, d := range deps {
-			if !filepath.IsAbs(d) {
-				deps[i] = filepath.Join(x.recipe.WorkDir(x.w), d)
-			}
-		}
-		inside, _ := kernels.Inputs(x.w.Dir, deps)
-		for _, path := range inside {
+		for _, path := range kernels.Inputs(x.w.Dir, x.recipe.WorkDir(x.w), deps) {
 			if has, err := x.recipe.Repo.Has(c.Commit, path); err == nil && has {
 				out = append(out, path)
 			}

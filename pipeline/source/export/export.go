@@ -68,7 +68,6 @@ type SwitchStats struct {
 	Written int  // files and links written, restored ones included
 	Removed int  // files and links deleted because the commit lacks them
 	Kept    int  // files and links left untouched
-	Links   int  // of Written: symlinks; make does not look at their own times
 	Full    bool // the slot was filled from nothing
 }
 

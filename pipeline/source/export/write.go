@@ -130,9 +130,6 @@ func (c *changer) put() error {
 			if l.Mode != objects.ModeGitlink {
 				c.stats.Written++
 			}
-			if l.Mode == objects.ModeLink {
-				c.stats.Links++
-			}
 		}
 		if err != nil {
 			return c.blame(full, err)
