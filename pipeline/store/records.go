@@ -108,7 +108,7 @@ var goods = table[Good]{
 
 // RecordGood remembers a good commit, in place of what was recorded about it before.
 func (s *Store) RecordGood(g Good) error {
-	err := s.inTx(func(tx *sql.Tx) error {
+	err := s.inTx(false, func(tx *sql.Tx) error {
 		if _, err := tx.Exec("DELETE FROM goods WHERE commit_id = ?", g.Commit); err != nil {
 			return err
 		}

@@ -97,14 +97,14 @@ func (s *Store) CreateSession(x Session) error {
 	if x.Updated.IsZero() {
 		x.Updated = x.Created
 	}
-	err := s.inTx(func(tx *sql.Tx) error { return sessions.insert(tx, &x) })
+	err := s.inTx(false, func(tx *sql.Tx) error { return sessions.insert(tx, &x) })
 	return s.file.fail(err, "create session %s", x.ID)
 }
 
 // UpdateSession changes the session with exactly this id by calling f on it, in one transaction. Updated is
 // set to the present unless f sets it. f must not call the store.
 func (s *Store) UpdateSession(id string, f func(*Session)) error {
-	err := s.inTx(func(tx *sql.Tx) error {
+	err := s.inTx(false, func(tx *sql.Tx) error {
 		x, err := sessionByID(tx, s.file, id)
 		if err != nil {
 			return err

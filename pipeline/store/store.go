@@ -59,9 +59,10 @@ func (s *Store) Lock(session string) (*RunLock, error) { return lockRun(s.file.d
 // Running returns the id of the session that holds the lock now, or "".
 func (s *Store) Running() string { return runningSession(s.file.dir) }
 
-// inTx runs f in one transaction: all of it is committed, durably, or nothing.
-func (s *Store) inTx(f func(*sql.Tx) error) error {
-	tx, err := s.db.Begin()
+// inTx runs f in one transaction: all of it is committed, durably, or nothing. One that only reads has a snapshot: all
+// its queries see the same state.
+func (s *Store) inTx(readOnly bool, f func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: readOnly})
 	if err != nil {
 		return err
 	}
@@ -70,16 +71,6 @@ func (s *Store) inTx(f func(*sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
-}
-
-// inSnapshot runs f in one read transaction: all its queries see the same state.
-func (s *Store) inSnapshot(f func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	return f(tx)
 }
 
 // Dir is the folder of the store of a repository, in its common git directory.

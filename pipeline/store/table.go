@@ -78,7 +78,7 @@ func count(tx *sql.Tx, counter, session string) error {
 
 // add records a launch or a step, and counts it in its session.
 func add[T any](s *Store, t table[T], session string, record *T) error {
-	err := s.inTx(func(tx *sql.Tx) error {
+	err := s.inTx(false, func(tx *sql.Tx) error {
 		if err := count(tx, t.name, session); err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func add[T any](s *Store, t table[T], session string, record *T) error {
 // counted reads the rows of a session, in the order of seq, and compares their
 // number with the session's counter, which has the table's name.
 func counted[T any](s *Store, t table[T], session string) (list []T, err error) {
-	err = s.inSnapshot(func(tx *sql.Tx) error {
+	err = s.inTx(true, func(tx *sql.Tx) error {
 		if _, err := sessionByID(tx, s.file, session); err != nil {
 			return err
 		}
