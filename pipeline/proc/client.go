@@ -142,46 +142,25 @@ func sweepAdopted() error {
 	return errors.Join(err, listErr)
 }
 
-// idle are wardens that wait for their next order: to start one costs more than most programs that it is to watch.
-var idle waiting
-
-type waiting struct {
-	mu   sync.Mutex
-	list []*client
-}
-
-// maxIdle is how many are kept. More trials than that at one time take long enough for a start.
+// maxIdle is how many wardens are kept. More trials than that at one time take long enough for a start.
 const maxIdle = 4
 
-// take returns one, nil if there is none.
-func (w *waiting) take() *client {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.list) == 0 {
-		return nil
-	}
-	last := len(w.list) - 1
-	c := w.list[last]
-	w.list = w.list[:last]
-	return c
-}
+// idle are wardens that wait for their next order: to start one costs more than most programs that it is to watch.
+var idle = make(chan *client, maxIdle)
 
-// put keeps one, or ends it.
-func (w *waiting) put(c *client) {
-	w.mu.Lock()
-	full := len(w.list) == maxIdle
-	if !full {
-		w.list = append(w.list, c)
-	}
-	w.mu.Unlock()
-	if full {
-		c.close()
+// takeIdle returns one, nil if there is none.
+func takeIdle() *client {
+	select {
+	case c := <-idle:
+		return c
+	default:
+		return nil
 	}
 }
 
 // Close ends the wardens that are idle. They end with this process too, but a little later.
 func Close() {
-	for c := idle.take(); c != nil; c = idle.take() {
+	for c := takeIdle(); c != nil; c = takeIdle() {
 		c.close()
 	}
 }
@@ -202,7 +181,7 @@ type client struct {
 // engage has a warden start what an order says; ends are the descriptors of the leader, from standard output on.
 func engage(o warden.Order, box *Sandbox, ends []*os.File) (*client, error) {
 	if box == nil {
-		for w := idle.take(); w != nil; w = idle.take() {
+		for w := takeIdle(); w != nil; w = takeIdle() {
 			if !w.stopped() && w.order(o, ends) == nil {
 				return w, nil
 			}
@@ -351,12 +330,16 @@ func (w *client) lost(why string) error {
 
 // dismiss keeps a warden that can take another order, and ends any other.
 func (w *client) dismiss() {
-	if w.used = true; w.again {
+	w.used = true
+	if w.again {
 		w.again = false
-		idle.put(w)
-	} else {
-		w.close()
+		select {
+		case idle <- w:
+			return
+		default:
+		}
 	}
+	w.close()
 }
 
 // close ends and reaps the warden, after its last report or without one. In a namespace of its own it cannot be
