@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -249,6 +250,30 @@ func TestPatternReadsAsATerminalShows(t *testing.T) {
 		}
 		if odd := p.NotNumber(c.line); odd != c.odd {
 			t.Errorf("%s on %q: no number %q, want %q", c.pattern, c.line, odd, c.odd)
+		}
+	}
+}
+
+// A pattern that another machine reads as JSON reads the same; one that is not a pattern is an error.
+func TestPatternAsJSON(t *testing.T) {
+	p, err := NewPattern("time", "ms", `took (?P<value>[0-9.]+) in (?P<case>\w+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal([]*Pattern{p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []*Pattern
+	if err := json.Unmarshal(data, &there); err != nil || len(there) != 1 {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(p.Line("took 3.5 in a", nil), there[0].Line("took 3.5 in a", nil)); d != "" {
+		t.Error(d)
+	}
+	for _, bad := range []string{`["time", "ms", "("]`, `["time", "ms", "no value"]`, `3`} {
+		if json.Unmarshal([]byte(bad), &Pattern{}) == nil {
+			t.Errorf("%s was read", bad)
 		}
 	}
 }

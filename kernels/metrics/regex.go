@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -41,6 +42,24 @@ func NewPattern(metric, unit, pattern string) (*Pattern, error) {
 		}
 	}
 	return p, nil
+}
+
+// MarshalJSON implements json.Marshaler: a job on another machine reads the same metric.
+func (p *Pattern) MarshalJSON() ([]byte, error) {
+	return json.Marshal([3]string{p.metric, p.unit, p.re.String()})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *Pattern) UnmarshalJSON(data []byte) error {
+	var x [3]string
+	if err := json.Unmarshal(data, &x); err != nil {
+		return err
+	}
+	made, err := NewPattern(x[0], x[1], x[2])
+	if err == nil {
+		*p = *made
+	}
+	return err
 }
 
 // Line adds the values in one line of output, as a terminal shows it, to all.

@@ -7,32 +7,22 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Block says how candidates are built and run. It is the same for every block of a session and holds the fields of
-// [trial.Recipe] and [pipeline.Config] that are plain data; open handles (repository, cache, devices) are made anew
-// on the other side, by Spec.pipeline. A field that is added to those types and not here is lost on the way.
+// Block says how candidates are built and run. It is the same for every block of a session, and plain data; open
+// handles (repository, cache, devices) are made anew on the other side, by Spec.pipeline. A field that is added to
+// [pipeline.Config] and not here is lost on the way.
 type Block struct {
-	Plan         kernels.Plan
-	Flags        []kernels.Flag
-	Paths        []string
-	SampleMetric string
-	Patterns     [][3]string // metric, unit, expression; compiled patterns do not survive JSON
-	Sources      []trial.Source
-	Env          []string // NAME=value, appended to the environment of the job
-	OwnScripts   bool     // scripts that a candidate lacks come from the user's work tree, if jobs can see it
-	Probe        trial.Probe
-	Learn        bool
-	WholeTimed   bool
-	Limits       trial.Limits
-	Cases        pipeline.Cases
-	Caches       pipeline.Caches
-	GPUs         []string
-	Sandbox      *proc.Sandbox
+	Recipe     trial.Recipe // its Env is appended to the environment of the job
+	OwnScripts bool         // scripts that a candidate lacks come from the user's work tree, if jobs can see it
+	Limits     trial.Limits
+	Cases      pipeline.Cases
+	Caches     pipeline.Caches
+	GPUs       []string
+	Sandbox    *proc.Sandbox
 }
 
 // Spec is one block: a request and, if times matter, the launch that they are relative to, made on the same device

@@ -122,9 +122,9 @@ func Open(ctx context.Context, c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, &bisect.InfraError{What: "copying kbisect to " + x.shared.dir, Err: err}
 	}
-	keep := c.Block.Plan.Keep
+	keep := c.Block.Recipe.Plan.Keep
 	switch {
-	case c.Settings.Apart() && len(c.Block.Plan.Build) > 0 && len(c.Block.Plan.Outputs) == 0:
+	case c.Settings.Apart() && len(c.Block.Recipe.Plan.Build) > 0 && len(c.Block.Recipe.Plan.Outputs) == 0:
 		return nil, &executor.RefusedError{Why: "[executor] builds in jobs of their own, and nothing says which files a launch needs of a build\nhint: outputs = [...] in [build]"}
 	case c.Repo == nil:
 		return x, nil
@@ -204,7 +204,7 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 		return bisect.Outcome{}, &bisect.InfraError{What: "preparing a job for " + r.Candidate.Brief(), Err: err}
 	}
 	var built bisect.Outcome
-	if len(spec.Block.Plan.Build) > 0 && c.config.Settings.Apart() && !r.BuildOnly {
+	if len(spec.Block.Recipe.Plan.Build) > 0 && c.config.Settings.Apart() && !r.BuildOnly {
 		if built, err = buildApart(ctx, c, &spec, doing); err != nil || built.Class != bisect.OK {
 			return built, err
 		}

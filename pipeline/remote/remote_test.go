@@ -133,7 +133,7 @@ func open(t *testing.T, x *processes, r *gittest.Repo, run string) *Cluster {
 	plain := []string{"unused"}
 	c, err := Open(t.Context(), Config{
 		Settings: executor.Settings{Kind: executor.Command, Shared: t.TempDir(), Submit: plain, State: plain, Cancel: plain}, Session: filepath.Base(t.Name()) + fmt.Sprint(os.Getpid()), Repo: repo, Logs: t.TempDir(),
-		Block: Block{Plan: plan, SampleMetric: "time", GPUs: []string{"none"}, Limits: trial.Limits{Build: time.Minute, Run: time.Minute}, Caches: pipeline.Warm},
+		Block: Block{Recipe: trial.Recipe{Plan: plan, SampleMetric: "time"}, GPUs: []string{"none"}, Limits: trial.Limits{Build: time.Minute, Run: time.Minute}, Caches: pipeline.Warm},
 		Say:   func(text string) { t.Log(text) }, OnPhase: func(pipeline.Activity) {},
 	})
 	if err != nil {
@@ -267,8 +267,8 @@ func TestBuildsApart(t *testing.T) {
 	counted := filepath.Join(t.TempDir(), "builds")
 	c.config.Settings.Build = []string{"--cpus-per-task=2"}
 	c.spec.Device = true
-	c.spec.Block.Plan.Build = []string{"sh", "-c", `cat state >>` + counted + `; test "$TOOLS" = here && test "$(cat state)" != broken && echo "built $(cat state)" >built`}
-	c.spec.Block.Plan.Outputs = []string{"built"}
+	c.spec.Block.Recipe.Plan.Build = []string{"sh", "-c", `cat state >>` + counted + `; test "$TOOLS" = here && test "$(cat state)" != broken && echo "built $(cat state)" >built`}
+	c.spec.Block.Recipe.Plan.Outputs = []string{"built"}
 	ask := func(n int, why bisect.Purpose, nth int, clean bool, want bisect.Class) {
 		t.Helper()
 		o, err := c.Slot(0).Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: ids[n]}, Purpose: why, Nth: nth, Clean: clean})

@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -181,18 +180,9 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 		return nil, nil, err
 	}
 	b := s.Block
-	recipe := trial.Recipe{
-		Repo: repo, Plan: b.Plan, Flags: b.Flags, Paths: b.Paths, SampleMetric: b.SampleMetric, Sources: b.Sources,
-		Env: append(os.Environ(), b.Env...), Cache: builds, Keys: s.Keys, Probe: b.Probe, WholeTimed: b.WholeTimed, Learn: b.Learn, Logs: s.Logs,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-	}
-	for _, x := range b.Patterns {
-		pattern, err := metrics.NewPattern(x[0], x[1], x[2])
-		if err != nil {
-			return nil, nil, err
-		}
-		recipe.Patterns = append(recipe.Patterns, pattern)
-	}
+	recipe := b.Recipe
+	recipe.Repo, recipe.Cache, recipe.Keys, recipe.Logs = repo, builds, s.Keys, s.Logs
+	recipe.Env, recipe.Log = append(os.Environ(), recipe.Env...), slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if b.OwnScripts {
 		recipe.WorkTree = repo.WorkDir()
 	}

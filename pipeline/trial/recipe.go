@@ -38,9 +38,9 @@ import (
 )
 
 // Recipe says how candidates are built and run, and which numbers they give. Trials do not change it, except for
-// Keys.
+// Keys. A job on another machine gets it as JSON, without what belongs to this process.
 type Recipe struct {
-	Repo         *source.Repo
+	Repo         *source.Repo `json:"-"`
 	Plan         kernels.Plan
 	Flags        []kernels.Flag     // that a candidate may set
 	Paths        []string           // what build and run read; empty: everything
@@ -48,15 +48,15 @@ type Recipe struct {
 	Patterns     []*metrics.Pattern // metrics read from the output
 	Sources      []Source           // metrics that programs and builds leave behind
 	Env          []string           // environment of builds and launches, as NAME=value
-	WorkTree     string             // where a command that the candidate lacks is looked for; "" = nowhere
-	Cache        *cache.Cache       // keeps build outputs; may be nil
-	Keys         map[string]string  // cache keys by Candidate.String(): of builds made elsewhere and here; may be nil
+	WorkTree     string             `json:"-"` // where a command that the candidate lacks is looked for; "" = nowhere
+	Cache        *cache.Cache       `json:"-"` // keeps build outputs; may be nil
+	Keys         map[string]string  `json:"-"` // cache keys by Candidate.String(): of builds made elsewhere and here; may be nil
 	Probe        Probe              // for Python; "": if no times are compared
 	Learn        bool               // note which files builds and launches open
-	Early        bool               // interpreters may be started before their turn
+	Early        bool               `json:"-"` // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
-	Logs         string             // folder for the output of builds and launches, kept
-	Log          *slog.Logger
+	Logs         string             `json:"-"` // folder for the output of builds and launches, kept
+	Log          *slog.Logger       `json:"-"`
 }
 
 // Opening says how the workspaces of trials are made.

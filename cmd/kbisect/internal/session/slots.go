@@ -276,12 +276,9 @@ func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder stri
 		return nil
 	}
 	block := remote.Block{
-		Plan: p.Plan, Flags: p.Carriers(), Paths: p.Paths, SampleMetric: p.Sample, Sources: p.Sources, Env: p.MoreEnv, OwnScripts: p.OwnScripts,
-		Probe: p.Probe, Learn: p.Learn, WholeTimed: p.WholeTimed(), Limits: p.Limits, Cases: p.Cases, Caches: p.Caches, GPUs: p.GPUs, Sandbox: c.Sandbox,
+		Recipe: c.Recipe, OwnScripts: p.OwnScripts, Limits: p.Limits, Cases: p.Cases, Caches: p.Caches, GPUs: p.GPUs, Sandbox: c.Sandbox,
 	}
-	for _, x := range p.Patterns {
-		block.Patterns = append(block.Patterns, [3]string{x.Metric, x.Unit, x.Expr})
-	}
+	block.Recipe.Env = p.MoreEnv
 	ends := slices.DeleteFunc([]string{p.Good, p.Bad, s.Candidate.Commit}, func(id string) bool { return id == "" })
 	s.Cluster, err = remote.Open(ctx, remote.Config{
 		Settings: p.Executor, Session: s.Record.ID, Version: s.Record.Version, Block: block, Repo: s.Repo, Commits: ends, Folder: folder, Logs: c.Recipe.Logs,
