@@ -88,8 +88,7 @@ func Kind(o Reader, id string) (string, error) {
 	return kind, r.Close()
 }
 
-// Peel follows tags to a commit. No tag leads to itself, but a chain can be as long as somebody
-// likes.
+// Peel follows tags to a commit. No tag leads to itself, but a chain can have any length.
 func Peel(o Reader, id string) (string, error) {
 	for range 32 {
 		kind, err := Kind(o, id)
@@ -154,17 +153,7 @@ func parseNode(id string, data []byte) (*commits.Node, error) {
 
 // IsID reports whether a text is a full id, in hex.
 func IsID(s string) bool {
-	return (len(s) == 40 || len(s) == 64) && isHex(s)
-}
-
-func isHex(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return s != ""
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // Short is as much of an id as people are shown.

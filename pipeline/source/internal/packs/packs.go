@@ -79,13 +79,13 @@ func (s *Store) Close() error {
 // and may be being read. The caller holds mu for writing.
 func (s *Store) list() error {
 	for _, dir := range s.dirs {
-		names, err := filepath.Glob(filepath.Join(escape.Replace(dir), "pack", "*.idx"))
-		if err != nil {
+		files, err := os.ReadDir(filepath.Join(dir, "pack"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		for _, name := range names {
-			name = strings.TrimSuffix(name, ".idx")
-			if slices.ContainsFunc(s.packs, func(p *pack) bool { return p.name == name }) {
+		for _, file := range files {
+			name, ok := strings.CutSuffix(filepath.Join(dir, "pack", file.Name()), ".idx")
+			if !ok || slices.ContainsFunc(s.packs, func(p *pack) bool { return p.name == name }) {
 				continue
 			}
 			p, err := open(name, len(s.packs))
@@ -100,9 +100,6 @@ func (s *Store) list() error {
 	}
 	return nil
 }
-
-// escape keeps the name of a folder from being taken for a pattern.
-var escape = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // relist looks for packs that have come since the last listing.
 func (s *Store) relist() error {
