@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch hears of what happens to files, by whatever name and whoever does it. It watches each file itself: a watch on its
+// Watch learns what happens to files, under any name and whoever does it. It watches each file itself: a watch on its
 // folder says nothing of a file that a hard link has given another name outside, nor that the link was made.
 //
 // Every change of content, mode, times or links needs the file opened or is told by itself. Opening counts, so that what has
@@ -77,7 +77,7 @@ func (w *Watch) Add(full string) int32 {
 }
 
 // Hear calls happened with the number of every file that something has happened to since it was called last; gone says that
-// the file is watched no more. It returns false where events were lost.
+// the file is no longer watched. It returns false where events were lost.
 func (w *Watch) Hear(happened func(id int32, gone bool)) bool {
 	if w == nil {
 		return true

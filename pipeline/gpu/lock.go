@@ -52,7 +52,7 @@ func lockIn(ctx context.Context, dir, uuid string) (func(), error) {
 }
 
 // tryLockIn is TryLock in a folder. A file that is made or removed by others between two steps is tried again: one that
-// was removed between opening and locking is nobody's lock.
+// was removed between opening and locking keeps nobody out.
 func tryLockIn(dir, uuid string) (func(), error) {
 	path, err := lockPath(dir, uuid)
 	if err != nil {

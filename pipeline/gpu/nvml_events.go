@@ -14,7 +14,7 @@ const (
 	// eventWait is how long the driver is asked to wait for the next event: an
 	// event ends it at once, and closing a Watch leaves at most one behind.
 	eventWait = 500 * time.Millisecond
-	// maxFailures in a row mean that there will be no events any more.
+	// maxFailures in a row mean that no more events will come.
 	maxFailures = 5
 	// waitV2 is the form of the call that says which slice an event is of.
 	waitV2 = "nvmlEventSetWait_v2"

@@ -257,7 +257,7 @@ func (h *Held) Take(ctx context.Context, id string, waiting func(why error)) err
 	return nil
 }
 
-// TakeFree takes up to n of the devices that nobody else has locked or computes on. If there is none it waits for the
+// TakeFree takes up to n of the devices that no other process has locked or computes on. If there is none it waits for the
 // first of ids, as Take does. busy says, by device, why others were not taken.
 func (h *Held) TakeFree(ctx context.Context, ids []string, n int, waiting func(why error)) (busy map[string]string, err error) {
 	busy = map[string]string{}

@@ -236,7 +236,7 @@ type trial struct {
 	held     bool           // the user does, who stops this process
 	frozen   bool           // it was told to
 	hold     chan bool      // says whether the user does
-	left     chan struct{}  // closed when hold is read no more
+	left     chan struct{}  // closed when hold is no longer read
 	leader   int            // its pid
 	oom      int64          // ownOOM at the start
 	before   int            // LastPID at the start

@@ -18,7 +18,7 @@ const (
 	defaultOutputMax = 1 << 20
 	defaultTail      = 4096
 
-	// cancelGrace bounds the grace after ctx is done: a person waits.
+	// cancelGrace bounds the grace after ctx is done: a person is waiting.
 	cancelGrace = 500 * time.Millisecond
 
 	// maxLine bounds one protocol or output line in bytes; the rest is cut.

@@ -29,7 +29,7 @@ const (
 	few   = 64  // commits are met before git is asked for a range, which takes a process
 )
 
-// newList trusts nobody where a repository shows another history than its objects do.
+// newList trusts commits alone where a repository shows another history than its objects do.
 func newList(f objects.Features) *commits.List {
 	return commits.NewList(len(f.Shallow) == 0 && !f.Replace && !f.Grafts)
 }
@@ -264,7 +264,7 @@ func (r *reader) listed(ctx context.Context, good, bad string) map[string]*met {
 	return all
 }
 
-// notAncestor explains why good..bad is no range.
+// notAncestor explains why good..bad is not a range.
 func (r *reader) notAncestor(ctx context.Context, good, bad string) error {
 	bases, err := r.mergeBases(ctx, good, bad)
 	if err != nil {

@@ -56,7 +56,7 @@ func newRoot(ctx context.Context, dir, session string, lock *os.File) *Root {
 	return &Root{Dir: dir, session: session, lock: lock, ctx: late}
 }
 
-// patience is how long removing may still take once the job was interrupted: somebody waits. The next job
+// patience is how long removing may still take once the job was interrupted: a person is waiting. The next job
 // removes the rest.
 const patience = 500 * time.Millisecond
 
@@ -66,7 +66,7 @@ func (r *Root) remove(path string) error { return folder.RemoveAll(r.ctx, path) 
 // Close removes the folder with everything in it. The workspaces must have been removed before.
 func (r *Root) Close() error {
 	err := r.remove(r.Dir)
-	if err == nil { // else it tells the next job that the folder is nobody's
+	if err == nil { // else the next job sees by it that the folder has no owner
 		os.Remove(r.lock.Name())
 	}
 	r.lock.Close()
@@ -74,7 +74,7 @@ func (r *Root) Close() error {
 	return r.inTime(err)
 }
 
-// inTime drops the error of a removal that was given up since somebody waits: the next job removes the rest.
+// inTime drops the error of a removal that was given up since a person is waiting: the next job removes the rest.
 func (r *Root) inTime(err error) error {
 	if r.ctx.Err() != nil && errors.Is(err, r.ctx.Err()) {
 		return nil

@@ -276,8 +276,9 @@ func (w *Workspace) Gone() bool {
 	return w.export != nil && err != nil
 }
 
-// Lost are the names of what a trial needs and was removed since its export, by whom is not known: whoever clears caches
-// removes what lies in them first, and folders last. It is for trials that failed; [Workspace.Gone] tells of the whole.
+// Lost are the names of what a trial needs and has been removed since its export. It does not matter by whom: clearing
+// caches removes what lies in them first, and folders last. It is for trials that failed; [Workspace.Gone] is about the
+// whole folder.
 func Lost(ctx context.Context, w *Workspace) []string {
 	if w.Gone() {
 		return []string{"its folder"}

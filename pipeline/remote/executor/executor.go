@@ -144,13 +144,13 @@ type Executor interface {
 	// States reports on jobs, by id. The scheduler does not know, or has forgotten, those that are missing.
 	States(ctx context.Context, ids []string) (map[string]Report, error)
 	// Cancel ends jobs; without ids, all of the session that still wait or run. It works although ctx has ended,
-	// and jobs that have ended already are no error.
+	// and jobs that have ended already are not an error.
 	Cancel(ctx context.Context, session string, ids ...string) error
 	// Version names the scheduler. It asks it, and so shows that it answers.
 	Version(ctx context.Context) (string, error)
 }
 
-// Watcher is an Executor that is told of changes instead of having to ask. Its jobs do not write to Job.Output
+// Watcher is an Executor that is notified of changes instead of having to ask. Its jobs do not write to Job.Output
 // where nothing is shared; Log has what they print.
 type Watcher interface {
 	// News returns a channel that is closed at the next change of a job. It has to be fetched before the state is

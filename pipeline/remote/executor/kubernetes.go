@@ -248,7 +248,7 @@ func found(ctx context.Context, c *cluster, j Job) (*unstructured.Unstructured, 
 	return nil, nil
 }
 
-// States implements Executor from what the watches have seen, and asks nobody.
+// States implements Executor from what the watches have seen, without a request.
 func (x *kubernetes) States(ctx context.Context, ids []string) (map[string]Report, error) {
 	if err := x.watching(ctx); err != nil {
 		return nil, err
@@ -447,7 +447,7 @@ func (x *kubernetes) manifest(name string, j Job, pieces int) map[string]any {
 	return map[string]any{"apiVersion": "batch/v1", "kind": "Job", "metadata": map[string]any{"name": name, "labels": labels}, "spec": job}
 }
 
-// avoid makes a pod prefer other nodes. It is no requirement: there may be no other node.
+// avoid makes a pod prefer other nodes. It does not require them: there may be no other node.
 func avoid(spec map[string]any, nodes []string) {
 	var fields []any
 	for _, n := range nodes {
@@ -520,7 +520,7 @@ func piecesOf(data []byte) [][]byte { return slices.Collect(slices.Chunk(data, p
 // pieceName has three digits, since the worker puts the pieces together in the order of their names.
 func pieceName(job string, n int) string { return fmt.Sprintf("%s-%03d", job, n) }
 
-// pieceOf is a piece of a job's inputs as a Secret, which the server deletes with the job. It is no ConfigMap
+// pieceOf is a piece of a job's inputs as a Secret, which the server deletes with the job. It is not a ConfigMap
 // because sources may be confidential.
 func pieceOf(job string, uid types.UID, session string, n int, data []byte) map[string]any {
 	return map[string]any{

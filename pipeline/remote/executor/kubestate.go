@@ -119,7 +119,7 @@ func words(reason, message string) string {
 	return reason + ": " + oneLine(message)
 }
 
-// seen is what the two watches have told of the jobs of a session. The goroutines of the watches write it; Submit,
+// seen is what the two watches have reported of the jobs of a session. The goroutines of the watches write it; Submit,
 // States and the waiting samples read it.
 type seen struct {
 	first chan struct{} // closed when both first lists have been answered or have failed

@@ -135,7 +135,7 @@ func (h *holdings) untrack(full string) (emptied []string) {
 // above is the folder that holds a path, "" for the root.
 func above(full string) string { return full[:max(0, strings.LastIndexByte(full, '/'))] }
 
-// Lost are files and folders of the commit that are in the slot no more; of a folder only its own
+// Lost are files and folders of the commit that are no longer in the slot; of a folder only its own
 // path. It reads the names in folders that have changed since a Switch read them.
 func Lost(ctx context.Context, e *Export) []string {
 	switch {
@@ -182,6 +182,6 @@ func lostBelow(ctx context.Context, e *Export, p *place) (lost []string) {
 	return lost
 }
 
-// isGone tells a path that leads nowhere, or through something that is no folder any more, from one
-// that cannot be read.
+// isGone reports that a path leads nowhere, or through something that is no longer a folder. One that
+// cannot be read may still be there.
 func isGone(err error) bool { return err == unix.ENOENT || err == unix.ENOTDIR || err == unix.ELOOP }

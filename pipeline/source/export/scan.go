@@ -236,7 +236,7 @@ func (w *scanner) files() error {
 					t.watch = w.e.watch.Add(t.full)
 				}
 				st, err := folder.Look(w.e.slot.tree, t.full)
-				if err != nil { // whoever writes it will tell
+				if err != nil { // writing it will show why
 					part.out.changed = append(part.out.changed, t)
 				} else {
 					t.quiet = t.watch != 0 && stampOf(&st) == t.seen

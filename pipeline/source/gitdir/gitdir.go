@@ -1,7 +1,7 @@
 // Package gitdir writes the git directory of an exported commit, so that scripts which ask git see the candidate:
 // HEAD is its commit, the index lists its files as unchanged, and branches and tags are those of the repository.
 //
-// There are two sorts. A private one borrows the objects of the repository as alternates and has all else for
+// There are two kinds. A private one borrows the objects of the repository as alternates and has all else for
 // itself: what a candidate commits, tags, stashes or configures goes with the export. A linked one is a work tree of the
 // repository, as git worktree add makes it.
 //
@@ -179,7 +179,7 @@ func (d *Dir) untouched() bool {
 	return len(d.seen) > 0
 }
 
-// Lost is a path of the directory that is there no more, or "".
+// Lost is a path of the directory that is no longer there, or "".
 func (d *Dir) Lost() string {
 	for path := range d.seen {
 		if _, ok := look(path); !ok {

@@ -20,7 +20,7 @@ import (
 )
 
 // Check returns an error, with a hint, if one of the paths belongs to another user and folder is not listed in
-// safe.directory of the user's or the system's git configuration. Missing paths belong to nobody.
+// safe.directory of the user's or the system's git configuration. A missing path is not an error.
 func Check(folder string, paths ...string) error {
 	for _, path := range paths {
 		fi, err := os.Lstat(path)

@@ -281,7 +281,7 @@ func dropPrivileges() error {
 	}
 	for c := uintptr(0); ; c++ {
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) { // the kernel knows no more
+		if errors.Is(err, unix.EINVAL) { // the kernel has no more of them
 			break
 		}
 		if err != nil {
