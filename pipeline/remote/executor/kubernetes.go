@@ -1,10 +1,10 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -204,7 +204,7 @@ func (x *kubernetes) Submit(ctx context.Context, j Job) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		pieces = piecesOf(data)
+		pieces = slices.Collect(slices.Chunk(data, pieceSize))
 	}
 	err := x.ask(ctx, func(ctx context.Context, c *cluster) error {
 		made, err := found(ctx, c, j)
@@ -335,7 +335,11 @@ func (x *kubernetes) Version(ctx context.Context) (version string, err error) {
 			}
 		}
 		data, err := c.raw.Get().AbsPath("/version").Do(ctx).Raw()
-		version = fmt.Sprintf("Kubernetes %s at %s, namespace %s", gitVersion(data), c.host, c.namespace)
+		var of struct{ GitVersion string }
+		if err == nil {
+			err = json.Unmarshal(data, &of)
+		}
+		version = fmt.Sprintf("Kubernetes %s at %s, namespace %s", of.GitVersion, c.host, c.namespace)
 		return err
 	})
 	switch {
@@ -503,19 +507,6 @@ func merged(below, above map[string]any) map[string]any {
 	maps.Copy(out, above)
 	return out
 }
-
-// gitVersion is the version in an API server's answer to /version, or "".
-func gitVersion(data []byte) string {
-	_, rest, _ := bytes.Cut(data, []byte(`"gitVersion":`))
-	fields := bytes.SplitN(rest, []byte(`"`), 3)
-	if len(fields) < 3 {
-		return ""
-	}
-	return string(fields[1])
-}
-
-// piecesOf cuts an archive into pieces that each fit into a Secret.
-func piecesOf(data []byte) [][]byte { return slices.Collect(slices.Chunk(data, pieceSize)) }
 
 // pieceName has three digits, since the worker puts the pieces together in the order of their names.
 func pieceName(job string, n int) string { return fmt.Sprintf("%s-%03d", job, n) }
