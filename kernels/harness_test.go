@@ -108,7 +108,7 @@ func TestHeader(t *testing.T) {
 	if d := cmp.Diff([]string{"load", "warmup", "capture", "check", "measure", "teardown"}, phaseNames(p)); d != "" {
 		t.Error(d)
 	}
-	if said := p.Said(); said.IsWrong {
+	if said := p.Said(); said.Wrong != "" {
 		t.Errorf("said %+v", said)
 	}
 	only, _, _ := heard(t, dir, bench, "--samples", "2", "--batch", "3", "--case", "n=4096")

@@ -105,7 +105,7 @@ func (p *Reader) Shape() Shape {
 func (p *Reader) Series() []bisect.Series { return p.results.series }
 
 // Said returns what the program reported about its own trial.
-func (p *Reader) Said() Said { return p.results.said() }
+func (p *Reader) Said() Said { return p.results.said }
 
 // Warnings describes lines that were not understood or not kept.
 func (p *Reader) Warnings() []string {

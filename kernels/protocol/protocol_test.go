@@ -51,7 +51,7 @@ func TestProtocolOfAWholeTrial(t *testing.T) {
 	if d := cmp.Diff(phases, p.Phases(at(400), true), near); d != "" {
 		t.Error("killed:", d)
 	}
-	if s := p.Said(); s.IsWrong || s.IsSkip || s.IsInfra || !p.Speaks() || p.Warnings() != nil {
+	if s := p.Said(); s != (Said{Case: s.Case}) || !p.Speaks() || p.Warnings() != nil {
 		t.Errorf("said %+v, speaks %v, warnings %v", s, p.Speaks(), p.Warnings())
 	}
 }
@@ -68,8 +68,16 @@ func TestProtocolWords(t *testing.T) {
 	p.Line("check: fail another", at(2))
 	p.Line("skip: no such device function", at(3))
 	p.Line("infra: device lost", at(4))
-	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", IsInfra: true, IsSkip: true, IsWrong: true, Case: "64", FailedIn: "check"}
+	want := Said{Infra: "device lost", Skip: "no such device function", Wrong: "case 64: max error 0.3", Case: "64", FailedIn: "check"}
 	if d := cmp.Diff(want, p.Said()); d != "" {
+		t.Error(d)
+	}
+	var terse Reader
+	for _, line := range []string{"skip:", "infra:", "check: fail", "skip: too late"} {
+		terse.Line(line, 0)
+	}
+	want = Said{Infra: "no reason given", Skip: "no reason given", Wrong: "the check failed", FailedIn: "load"}
+	if d := cmp.Diff(want, terse.Said()); d != "" {
 		t.Error(d)
 	}
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -12,13 +13,16 @@ import (
 
 // results are what a program has reported besides its phases.
 type results struct {
-	caseName string // announced last
-	values   int    // numbers sent, kept or not
-	series   []bisect.Series
-	failed   string // reason of the first `check: fail`
-	failedIn string // phase of that check
-	skip     *string
-	infra    *string
+	said   Said
+	values int // numbers sent, kept or not
+	series []bisect.Series
+}
+
+// Said is what a program reported about its own trial.
+type Said struct {
+	Infra, Skip, Wrong string // reasons, the first of each kind, as what follows is a consequence; "": not reported
+	Case               string // announced last; "" before the first
+	FailedIn           string // phase of the first failed check
 }
 
 // take keeps the fact of one line and returns its kind, or "" if it is not a valid
@@ -29,7 +33,7 @@ func (r *results) take(key, value, metric, phase string) (kind string) {
 	switch {
 	case key == "case":
 		if ok = value != ""; ok {
-			r.caseName = value
+			r.said.Case = value
 		}
 	case key == "sample":
 		ok = r.value(metric, value)
@@ -38,9 +42,9 @@ func (r *results) take(key, value, metric, phase string) (kind string) {
 	case key == "check":
 		ok = r.check(value, phase)
 	case key == "skip":
-		r.skip = first(r.skip, value)
+		r.said.Skip = cmp.Or(r.said.Skip, value, "no reason given")
 	case key == "infra":
-		r.infra = first(r.infra, value)
+		r.said.Infra = cmp.Or(r.said.Infra, value, "no reason given")
 	default:
 		ok = false
 	}
@@ -50,29 +54,18 @@ func (r *results) take(key, value, metric, phase string) (kind string) {
 	return kind
 }
 
-// first keeps the first text of its kind: what follows is a consequence.
-func first(have *string, text string) *string {
-	if have != nil {
-		return have
-	}
-	return &text
-}
-
-// check takes a verdict. The first failure counts, with its case: later ones are often its consequence.
+// check takes a verdict. The first failure counts, with its case.
 func (r *results) check(text, phase string) (ok bool) {
 	verdict, why, _ := strings.Cut(text, " ")
 	if verdict != "pass" && verdict != "fail" {
 		return false
 	}
-	if verdict == "fail" && r.failed == "" {
-		r.failedIn = phase
-		r.failed = strings.TrimSpace(why)
-		if r.caseName != "" {
-			r.failed = strings.TrimSpace("case " + r.caseName + ": " + r.failed)
+	if verdict == "fail" && r.said.Wrong == "" {
+		why = strings.TrimSpace(why)
+		if r.said.Case != "" {
+			why = strings.TrimSpace("case " + r.said.Case + ": " + why)
 		}
-		if r.failed == "" {
-			r.failed = "the check failed"
-		}
+		r.said.Wrong, r.said.FailedIn = cmp.Or(why, "the check failed"), phase
 	}
 	return true
 }
@@ -96,30 +89,9 @@ func (r *results) value(name, text string) (ok bool) {
 	}
 	v, unit = metric.Base(v, unit)
 	if r.values++; r.values <= MaxValues {
-		r.series = AppendValue(r.series, name, r.caseName, unit, v)
+		r.series = AppendValue(r.series, name, r.said.Case, unit, v)
 	}
 	return !math.IsNaN(v) && !math.IsInf(v, 0)
-}
-
-// Said is what a program reported about its own trial.
-type Said struct {
-	Infra, Skip, Wrong string // reasons
-	IsInfra, IsSkip    bool   // a reason may be empty
-	IsWrong            bool
-	Case               string // announced last; "" before the first
-	FailedIn           string // phase of the first failed check
-}
-
-// said is a copy for others; what was not reported is empty.
-func (r *results) said() Said {
-	s := Said{Wrong: r.failed, IsWrong: r.failed != "", Case: r.caseName, FailedIn: r.failedIn}
-	if r.infra != nil {
-		s.IsInfra, s.Infra = true, *r.infra
-	}
-	if r.skip != nil {
-		s.IsSkip, s.Skip = true, *r.skip
-	}
-	return s
 }
 
 // AppendValue adds a value to the series of its metric, case and unit. It drops values

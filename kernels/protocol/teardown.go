@@ -32,9 +32,9 @@ func (p *Reader) teardownBegan() time.Duration {
 // only its teardown is left.
 func (p *Reader) Complete() bool {
 	e, s := p.Expect, &p.sent
-	said := p.results.said()
+	said := p.results.said
 	return e != nil && !p.Varies && s.phase && e.Phase == teardown && p.clock.top() == teardown && e.Before == s.before && e.Lines == s.total &&
-		!said.IsWrong && !said.IsSkip && !said.IsInfra
+		said.Wrong == "" && said.Skip == "" && said.Infra == ""
 }
 
 // met reports whether a trial has sent exactly what was expected; phase is that of its last line.

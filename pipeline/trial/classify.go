@@ -19,8 +19,6 @@ type ended struct {
 
 	reported protocol.Said      // the program's own words about the trial
 	phase    string             // in which it ended
-	caseName string             // the test case in which it ended; may be empty
-	failedIn string             // the phase in which the first check failed
 	phases   []bisect.PhaseTime // as far as it got
 	supposed bool               // phase is teardown only because the program has sent as much as the good end does
 
@@ -53,7 +51,7 @@ func classify(t ended) bisect.Outcome {
 	switch {
 
 	// The program knows best that the machine failed, however it then ended.
-	case t.reported.IsInfra:
+	case t.reported.Infra != "":
 		return outcome(bisect.Infra, t.phase, t.reported.Infra)
 
 	// A signal from outside may have come from anywhere, once. If it comes again, the candidate sends it.
@@ -93,13 +91,13 @@ func classify(t ended) bisect.Outcome {
 		return t.died(bisect.Crash, howEnded(t.res)+cmp.Or(stackWords(t.res.Tail), lastWords(t.res.Tail)))
 
 	// A skip comes before a wrong result: what cannot be tested cannot be wrong.
-	case t.reported.IsSkip:
+	case t.reported.Skip != "":
 		return outcome(bisect.Skip, t.phase, t.reported.Skip)
 	case exit == exitSkip:
 		return outcome(bisect.Skip, t.phase, "the command asked to skip (exit 125)")
 
 	// The reported reason says more than the exit code, and holds for programs that exit 0 all the same.
-	case t.reported.IsWrong:
+	case t.reported.Wrong != "":
 		return t.died(bisect.Wrong, t.reported.Wrong)
 	case exit != 0:
 		return t.died(bisect.Wrong, howEnded(t.res)+lastWords(t.res.Tail))
@@ -114,7 +112,7 @@ func outcome(c bisect.Class, phase, why string) bisect.Outcome {
 
 // suspicious is what another process may have done to end it; "" if nothing suggests that.
 func (t ended) suspicious() string {
-	if t.reported.IsInfra {
+	if t.reported.Infra != "" {
 		return ""
 	}
 	return endedFromOutside(t.res)
@@ -123,8 +121,8 @@ func (t ended) suspicious() string {
 // died is an end that the candidate is to blame for.
 func (t ended) died(c bisect.Class, why string) bisect.Outcome {
 	o := outcome(c, t.phase, why)
-	if c == bisect.Wrong && t.reported.IsWrong && t.popcorn == nil {
-		o.Phase = t.failedIn
+	if c == bisect.Wrong && t.reported.Wrong != "" && t.popcorn == nil {
+		o.Phase = t.reported.FailedIn
 	}
 	if c == bisect.Wrong || c == bisect.Crash {
 		o.Error = protocol.PythonError(t.res.Tail)
@@ -152,8 +150,8 @@ func (t ended) timeout() bisect.Outcome {
 	default:
 		o.Why = fmt.Sprintf("%s reached its limit of %v", name, t.bounds.inForce(limited))
 	}
-	if t.caseName != "" && t.phase != teardown {
-		o.Why += " in case " + t.caseName
+	if t.reported.Case != "" && t.phase != teardown {
+		o.Why += " in case " + t.reported.Case
 	}
 	o.Why += stackWords(t.res.Tail)
 	if t.res.Held {

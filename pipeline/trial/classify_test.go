@@ -35,7 +35,9 @@ func TestClassify(t *testing.T) {
 	killed := proc.Result{Exit: -1, Signal: syscall.SIGKILL}
 	exit := func(code int, tail string) proc.Result { return proc.Result{Exit: code, Tail: []byte(tail)} }
 	slowLoad := []bisect.PhaseTime{{Name: "load", Seconds: 12}, {Name: "measure", Seconds: 99}}
-	fails := protocol.Said{Wrong: "off by one", IsWrong: true}
+	fails := protocol.Said{Wrong: "off by one", FailedIn: "check"}
+	elsewhere := protocol.Said{Wrong: "off by one", FailedIn: "other"}
+	inCase := protocol.Said{Case: "n=4"}
 	popcorn := func(class bisect.Class, why string) *popcornEnd { return &popcornEnd{class: class, why: why} }
 	test := kernels.Stage{Name: "test", Limit: 5 * time.Second, Killed: 114}
 
@@ -49,8 +51,8 @@ func TestClassify(t *testing.T) {
 		"KernelBot's pools leave a process":          {ended{res: proc.Result{Leftover: 1}, popcorn: popcorn(bisect.OK, "")}, bisect.Outcome{Class: bisect.OK}},
 		"a phase without a limit may take its time":  {ended{phases: slowLoad[1:]}, bisect.Outcome{Class: bisect.OK}},
 		"a phase took too long":                      {ended{phases: slowLoad, res: proc.Result{Leftover: 1}}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "12 s in load, limit 10s"}},
-		"it reports the machine's fault":             {ended{reported: protocol.Said{Infra: "device lost", IsInfra: true}, phase: "check"}, bisect.Outcome{Class: bisect.Infra, Phase: "check", Why: "device lost"}},
-		"the machine's fault before its time-out":    {ended{reported: protocol.Said{Infra: "device lost", IsInfra: true}, res: timeout("load", false)}, bisect.Outcome{Class: bisect.Infra, Why: "device lost"}},
+		"it reports the machine's fault":             {ended{reported: protocol.Said{Infra: "device lost"}, phase: "check"}, bisect.Outcome{Class: bisect.Infra, Phase: "check", Why: "device lost"}},
+		"the machine's fault before its time-out":    {ended{reported: protocol.Said{Infra: "device lost"}, res: timeout("load", false)}, bisect.Outcome{Class: bisect.Infra, Why: "device lost"}},
 		"killed from outside":                        {ended{res: killed, phase: "load"}, bisect.Outcome{Class: bisect.Infra, Phase: "load", Why: "it was killed by SIGKILL, which kbisect did not send"}},
 		"killed from outside again":                  {ended{res: killed, phase: "load", suspected: true}, bisect.Outcome{Class: bisect.Crash, Phase: "load", Why: "ended by SIGKILL"}},
 		"killed because memory ran out":              {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "trial"}}, bisect.Outcome{Class: bisect.Crash, Why: "out of memory: it reached its limit"}},
@@ -65,7 +67,7 @@ func TestClassify(t *testing.T) {
 		"it kills its supervisor again":              {ended{res: proc.Result{KilledParent: true, Signal: syscall.SIGKILL}, suspected: true}, bisect.Outcome{Class: bisect.Crash, Why: "it kills the process that supervises it"}},
 		"kbisect was kept stopped":                   {ended{res: proc.Result{StoppedParent: true, Signal: syscall.SIGKILL}}, bisect.Outcome{Class: bisect.Infra, Why: "kbisect, or the process that supervises the trial, was stopped by a signal again and again"}},
 		"it keeps kbisect stopped again":             {ended{res: proc.Result{StoppedParent: true, Signal: syscall.SIGKILL}, suspected: true}, bisect.Outcome{Class: bisect.Crash, Why: "it stops kbisect, or the process that supervises it, by signals"}},
-		"a phase reached its limit":                  {ended{res: timeout("load", false), phase: "load", caseName: "n=4"}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "load reached its limit of 10s in case n=4"}},
+		"a phase reached its limit":                  {ended{res: timeout("load", false), phase: "load", reported: inCase}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "load reached its limit of 10s in case n=4"}},
 		"a time-out wins over a failed check":        {ended{res: timeout("load", false), phase: "load", reported: fails}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "load reached its limit of 10s"}},
 		"a time-out of Python":                       {ended{res: with(timeout("load", false), func(r *proc.Result) { r.Tail = []byte(stack) }), phase: "load"}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "load reached its limit of 10s at bench.py:7 in wait"}},
 		"the whole trial reached its limit":          {ended{res: timeout("load", true), phase: "load"}, bisect.Outcome{Class: bisect.Timeout, Limit: 60, Phase: "load", Whole: true, Why: "the whole trial reached its limit of 1m0s"}},
@@ -74,7 +76,7 @@ func TestClassify(t *testing.T) {
 		"a hurry for another phase":                  {ended{res: timeout("load", false), phase: "load", bounds: limited("measure")}, bisect.Outcome{Class: bisect.Timeout, Limit: 10, Phase: "load", Why: "load reached its limit of 10s"}},
 		"a stage reached its limit":                  {ended{res: timeout("check", true), phase: "check", stage: test, ownLimit: true}, bisect.Outcome{Class: bisect.Timeout, Limit: 5, Phase: "check", Why: "stage test reached its limit of 5s; KernelBot reports exit 114"}},
 		"a process without a name reached its limit": {ended{res: timeout("check", true), phase: "check", stage: kernels.Stage{Limit: time.Second}, ownLimit: true}, bisect.Outcome{Class: bisect.Timeout, Limit: 1, Phase: "check", Why: "the process reached its limit of 1s"}},
-		"a child keeps the output open":              {ended{res: with(timeout(teardown, false), func(r *proc.Result) { r.Held = true }), phase: teardown, caseName: "n=4"}, bisect.Outcome{Class: bisect.Timeout, Limit: 2, Phase: teardown, Why: "teardown reached its limit of 2s; it had ended, but a process that it left running keeps its output open"}},
+		"a child keeps the output open":              {ended{res: with(timeout(teardown, false), func(r *proc.Result) { r.Held = true }), phase: teardown, reported: inCase}, bisect.Outcome{Class: bisect.Timeout, Limit: 2, Phase: teardown, Why: "teardown reached its limit of 2s; it had ended, but a process that it left running keeps its output open"}},
 		"a supposed teardown":                        {ended{res: timeout(teardown, false), phase: teardown, supposed: true}, bisect.Outcome{Class: bisect.Timeout, Limit: 2, Phase: teardown, Supposed: true, Why: "teardown reached its limit of 2s"}},
 		"a supposed teardown in a search":            {ended{res: timeout(teardown, false), phase: teardown, supposed: true, searching: true}, bisect.Outcome{Class: bisect.Timeout, Limit: 2, Phase: teardown, Supposed: true, Early: true, Why: "teardown reached its limit of 2s"}},
 		"a reported teardown in a search":            {ended{res: timeout(teardown, false), phase: teardown, searching: true}, bisect.Outcome{Class: bisect.Timeout, Limit: 2, Phase: teardown, Why: "teardown reached its limit of 2s"}},
@@ -84,10 +86,10 @@ func TestClassify(t *testing.T) {
 		"a compiler gave up at run time":             {ended{res: exit(134, "ninja: build stopped: subcommand failed.\n"), compiles: true}, bisect.Outcome{Class: bisect.BuildFailed, Why: "ninja: build stopped: subcommand failed."}},
 		"a compiler's words and a good exit":         {ended{res: exit(0, "ninja: build stopped: subcommand failed.\n"), compiles: true}, bisect.Outcome{Class: bisect.OK}},
 		"a compiler's words of another program":      {ended{res: exit(1, "ninja: build stopped: subcommand failed.\n")}, bisect.Outcome{Class: bisect.Wrong, Why: "exit 1 (ninja: build stopped: subcommand failed.)"}},
-		"it reports a skip":                          {ended{reported: protocol.Said{Skip: "no tensor cores", IsSkip: true, Wrong: "off", IsWrong: true}, res: exit(1, ""), phase: "load"}, bisect.Outcome{Class: bisect.Skip, Phase: "load", Why: "no tensor cores"}},
+		"it reports a skip":                          {ended{reported: protocol.Said{Skip: "no tensor cores", Wrong: "off"}, res: exit(1, ""), phase: "load"}, bisect.Outcome{Class: bisect.Skip, Phase: "load", Why: "no tensor cores"}},
 		"exit 125":                                   {ended{res: exit(125, ""), reported: fails, phase: "load"}, bisect.Outcome{Class: bisect.Skip, Phase: "load", Why: "the command asked to skip (exit 125)"}},
-		"a failed check":                             {ended{reported: fails, failedIn: "check", phase: teardown}, bisect.Outcome{Class: bisect.Wrong, Phase: "check", Why: "off by one"}},
-		"a failed check and a non-zero exit":         {ended{reported: fails, failedIn: "check", phase: teardown, res: exit(1, "bye\n")}, bisect.Outcome{Class: bisect.Wrong, Phase: "check", Why: "off by one"}},
+		"a failed check":                             {ended{reported: fails, phase: teardown}, bisect.Outcome{Class: bisect.Wrong, Phase: "check", Why: "off by one"}},
+		"a failed check and a non-zero exit":         {ended{reported: fails, phase: teardown, res: exit(1, "bye\n")}, bisect.Outcome{Class: bisect.Wrong, Phase: "check", Why: "off by one"}},
 		"a non-zero exit":                            {ended{res: exit(3, "a\nlast words\n"), phase: "run", phases: slowLoad}, bisect.Outcome{Class: bisect.Wrong, Phase: "run", Why: "exit 3 (last words)"}},
 		"an exception of Python": {ended{res: exit(1, "Traceback (most recent call last):\n  File \"b.py\", line 1, in <module>\nValueError: nan\n"), phase: "run"},
 			bisect.Outcome{Class: bisect.Wrong, Phase: "run", Why: "exit 1 (ValueError: nan)", Error: "ValueError"}},
@@ -97,13 +99,13 @@ func TestClassify(t *testing.T) {
 		"KernelBot: more than a pipe holds":        {ended{popcorn: &popcornEnd{overflows: true, class: bisect.OK}, stage: test, phase: teardown}, bisect.Outcome{Class: bisect.Timeout, Phase: "test", Why: "it sent more on POPCORN_FD than a pipe holds: on the server it waits until its limit; KernelBot reports exit 114"}},
 		"KernelBot: wrong":                         {ended{popcorn: popcorn(bisect.Wrong, "case n: 4"), phase: "test/check", stage: test}, bisect.Outcome{Class: bisect.Wrong, Phase: "test/check", Why: "case n: 4"}},
 		"KernelBot: wrong in its last word":        {ended{popcorn: popcorn(bisect.Wrong, "the check failed"), phase: teardown, stage: test}, bisect.Outcome{Class: bisect.Wrong, Phase: "test", Why: "the check failed"}},
-		"KernelBot: the check has its own phase":   {ended{popcorn: popcorn(bisect.Wrong, "off"), reported: fails, failedIn: "other", phase: "test/check"}, bisect.Outcome{Class: bisect.Wrong, Phase: "test/check", Why: "off"}},
+		"KernelBot: the check has its own phase":   {ended{popcorn: popcorn(bisect.Wrong, "off"), reported: elsewhere, phase: "test/check"}, bisect.Outcome{Class: bisect.Wrong, Phase: "test/check", Why: "off"}},
 		"KernelBot: a crash":                       {ended{popcorn: popcorn(bisect.Crash, "exit 1, no check was sent"), phase: "test/load", res: exit(1, "boom\n")}, bisect.Outcome{Class: bisect.Crash, Phase: "test/load", Why: "exit 1, no check was sent (boom)"}},
 		"KernelBot: a skip":                        {ended{popcorn: popcorn(bisect.Skip, "exit 113"), phase: "test/load", res: exit(113, "boom\n")}, bisect.Outcome{Class: bisect.Skip, Phase: "test/load", Why: "exit 113"}},
 		"KernelBot: its own time-out":              {ended{popcorn: popcorn(bisect.Timeout, "exit 114"), phase: "load", res: exit(114, "")}, bisect.Outcome{Class: bisect.Timeout, Phase: "load", Why: "exit 114"}},
 		"KernelBot: exit 125 has no meaning":       {ended{popcorn: popcorn(bisect.Crash, "exit 125"), res: exit(125, "")}, bisect.Outcome{Class: bisect.Crash, Why: "exit 125"}},
 		"KernelBot: killed at the whole's limit":   {ended{popcorn: popcorn(bisect.Skip, ""), res: timeout("load", true), phase: "load", stage: test}, bisect.Outcome{Class: bisect.Timeout, Limit: 60, Phase: "load", Whole: true, Why: "the whole trial reached its limit of 1m0s"}},
-		"KernelBot: the machine's fault, reported": {ended{popcorn: popcorn(bisect.Skip, ""), reported: protocol.Said{Infra: "x", IsInfra: true}}, bisect.Outcome{Class: bisect.Infra, Why: "x"}},
+		"KernelBot: the machine's fault, reported": {ended{popcorn: popcorn(bisect.Skip, ""), reported: protocol.Said{Infra: "x"}}, bisect.Outcome{Class: bisect.Infra, Why: "x"}},
 	} {
 		if c.in.bounds.Good == nil {
 			c.in.bounds = limited("")

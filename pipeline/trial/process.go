@@ -209,7 +209,7 @@ func (x *process) ended(res proc.Result) ended {
 	p := x.order.Recipe
 	e := ended{
 		res: res, stage: x.stage, bounds: x.bounds, ownLimit: x.ownLimit,
-		reported: x.protocol.Said(), phase: x.protocol.Phase(), caseName: x.protocol.Said().Case, failedIn: x.protocol.Said().FailedIn,
+		reported: x.protocol.Said(), phase: x.protocol.Phase(),
 		phases:   x.protocol.Phases(x.until, res.Timeout != nil || res.Signal != 0),
 		supposed: x.protocol.TeardownInferred(), compiles: p.Plan.Kind == kernels.KindTorch,
 		searching: x.order.Request.Purpose == bisect.Searching, suspected: x.order.Suspected,

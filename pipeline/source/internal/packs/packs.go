@@ -80,7 +80,7 @@ func (s *Store) Close() error {
 func (s *Store) list() error {
 	for _, dir := range s.dirs {
 		files, err := os.ReadDir(filepath.Join(dir, "pack"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // all objects of a young repository are loose
 			return err
 		}
 		for _, file := range files {
