@@ -114,14 +114,12 @@ type Comparison struct {
 func (r *Repo) Compare(ctx context.Context, from, to string) (*Comparison, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pf, ok := r.read.Objects.(objects.Prefetcher); ok {
-		for _, commit := range []string{from, to} {
-			if commit == "" {
-				continue
-			}
-			if err := pf.Prefetch(ctx, commit); err != nil {
-				return nil, err
-			}
+	for _, commit := range []string{from, to} {
+		if commit == "" {
+			continue
+		}
+		if err := r.read.Objects.Prefetch(ctx, commit); err != nil {
+			return nil, err
 		}
 	}
 	return r.compare(ctx, from, to)

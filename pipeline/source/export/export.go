@@ -168,10 +168,8 @@ func (e *Export) Switch(ctx context.Context, commit string, clean bool) (SwitchS
 	}
 	c.p, c.stats.Full = p, len(e.mods) == 0
 	// A partial clone would otherwise fetch the objects one by one as they are read.
-	if pf, ok := e.main.Objects.(objects.Prefetcher); ok {
-		if err := pf.Prefetch(ctx, commit); err != nil {
-			return c.stats, err
-		}
+	if err := e.main.Objects.Prefetch(ctx, commit); err != nil {
+		return c.stats, err
 	}
 	// The plan changes nothing: where the commit is refused, the slot keeps the one before.
 	if err := p.to(commit); err != nil {

@@ -38,21 +38,17 @@ func (o Overlay) Base(commit string) string {
 	return commit
 }
 
-// Prefetch brings what a made commit was made from.
+// Prefetch implements objects.Reader: of a made commit it brings what that was made from.
 func (o Overlay) Prefetch(ctx context.Context, commit string) error {
-	pf, ok := o.Reader.(objects.Prefetcher)
-	if !ok {
-		return nil
+	sides := o.Made.Sides(commit)
+	if sides == nil {
+		sides = []string{commit}
 	}
-	commits := o.Made.Sides(commit)
-	if commits == nil {
-		commits = []string{commit}
-	}
-	for _, c := range commits {
-		if c == "" {
+	for _, c := range sides {
+		if c == "" { // the empty tree
 			continue
 		}
-		if err := pf.Prefetch(ctx, c); err != nil {
+		if err := o.Reader.Prefetch(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -249,8 +249,8 @@ func (g *gitcmd) Close() error {
 	return nil
 }
 
-// Prefetch fetches the objects of one commit that a partial clone lacks in one request; otherwise
-// git fetches them one by one as they are read. It uses the options of git's own fetch on demand.
+// Prefetch implements Reader; otherwise git fetches objects one by one as they are read. It uses the
+// options of git's own fetch on demand.
 func (g *gitcmd) Prefetch(ctx context.Context, commit string) error {
 	if !g.partial {
 		return nil

@@ -135,6 +135,9 @@ func (g *gogit) Refs() ([]string, error) {
 	return names, nil
 }
 
+// Prefetch does nothing: a partial clone is left to git.
+func (g *gogit) Prefetch(context.Context, string) error { return nil }
+
 func (g *gogit) Name() string { return "go-git" }
 
 // Parallel is true: package packs serves any number of goroutines.

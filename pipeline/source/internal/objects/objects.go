@@ -33,6 +33,8 @@ type Reader interface {
 	Resolve(ctx context.Context, rev string) (string, error)
 	// Refs lists the short names of branches and tags.
 	Refs() ([]string, error)
+	// Prefetch fetches what a partial clone lacks of a commit in one request.
+	Prefetch(ctx context.Context, commit string) error
 	Name() string
 	// Another returns what serves another goroutine.
 	Another() (Reader, error)
@@ -40,11 +42,6 @@ type Reader interface {
 	// closed.
 	Parallel() bool
 	Close() error
-}
-
-// Prefetcher is implemented by back ends that can fetch many missing objects at once.
-type Prefetcher interface {
-	Prefetch(ctx context.Context, commit string) error
 }
 
 // mostInMemory is in bytes of one object: a few bytes in a pack can unpack to more memory than

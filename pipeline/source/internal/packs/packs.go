@@ -76,7 +76,7 @@ func (s *Store) Close() error {
 }
 
 // list opens the packs that are new. Those whose files have been removed stay open: what they hold is still true,
-// and may be being read. The caller holds mu for writing.
+// and may be being read. git gives the index its name last, after the pack, so that an index says that its pack is complete. The caller holds mu for writing.
 func (s *Store) list() error {
 	for _, dir := range s.dirs {
 		files, err := os.ReadDir(filepath.Join(dir, "pack"))
@@ -89,7 +89,7 @@ func (s *Store) list() error {
 				continue
 			}
 			p, err := open(name, len(s.packs))
-			if errors.Is(err, fs.ErrNotExist) { // it is being removed, or its pack is not there yet
+			if errors.Is(err, fs.ErrNotExist) { // it is being removed
 				continue
 			}
 			if err != nil {
