@@ -147,7 +147,7 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 		return "", nil
 	}
 	words, accused := protocol.FindFault(res.Tail)
-	if accused && trial.Passing(words.Kind) && !m.suspects[c] {
+	if accused && words.Kind == protocol.Passing && !m.suspects[c] {
 		m.suspect(c, true)
 		return "the trial printed: " + words.Text, nil
 	}

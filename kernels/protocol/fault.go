@@ -16,21 +16,15 @@ type Fault struct {
 	Text string // the line
 }
 
-// FaultKind is what is wrong with the machine.
+// FaultKind is what is wrong with the machine, as far as it matters for what is done about it.
 type FaultKind string
 
 // The kinds of fault.
 const (
-	NoDevice     FaultKind = "no-device"     // none, or none visible
-	DriverFault  FaultKind = "driver"        // driver and runtime do not match, or the driver does not answer
-	DeviceBusy   FaultKind = "busy"          // another process holds it exclusively
-	NotReady     FaultKind = "not-ready"     // a service such as the fabric manager has not started
-	DeviceLost   FaultKind = "lost"          // it was there before
-	MemoryErrors FaultKind = "ecc"           // uncorrectable errors of memory or links
-	DeviceMemory FaultKind = "device-memory" // none left for a context; blames the machine only if another process uses the device
-	DiskFull     FaultKind = "disk"
-	HostMemory   FaultKind = "memory" // none left to start a process
-	FilesFull    FaultKind = "files"  // the system-wide table of open files
+	NoDevice      FaultKind = "no-device"     // none, or none visible
+	DeviceTrouble FaultKind = "device"        // it is lost, busy or failing, or its driver is not in order
+	DeviceMemory  FaultKind = "device-memory" // none left for a context; blames the machine only if another process uses the device
+	Passing       FaultKind = "passing"       // a full disk, or no memory, process or file left: it may be over before anybody can look
 )
 
 // faultTexts recognises faults. A line must contain all texts of an entry, in any case;
@@ -50,44 +44,49 @@ var faultTexts = []struct {
 	{NoDevice, []string{"no devices were found"}, nil},            // nvidia-smi
 	{NoDevice, []string{"0 active drivers", "there should"}, nil}, // Triton: "0 active drivers ([]). There should only be one."
 
-	{DriverFault, []string{"cuda driver version is insufficient for cuda runtime version"}, nil}, // 35
-	{DriverFault, []string{"cudaerrorinsufficientdriver"}, nil},
-	{DriverFault, []string{"forward compatibility was attempted on non supported hw"}, nil}, // 804
-	{DriverFault, []string{"cudaerrorcompatnotsupportedondevice"}, nil},
-	{DriverFault, []string{"cuda_error_compat_not_supported_on_device"}, nil},
-	{DriverFault, []string{"system has unsupported display driver / cuda driver combination"}, nil}, // 803
-	{DriverFault, []string{"cudaerrorsystemdrivermismatch"}, nil},
-	{DriverFault, []string{"cuda_error_system_driver_mismatch"}, nil},
-	{DriverFault, []string{"the nvidia driver on your system is too old"}, nil},      // torch.cuda._check_driver
-	{DriverFault, []string{"found no nvidia driver on your system"}, nil},            // the same
-	{DriverFault, []string{"failed to initialize nvml"}, nil},                        // nvidia-smi, whatever follows
-	{DriverFault, []string{"can't initialize nvml"}, nil},                            // torch.cuda, a warning
-	{DriverFault, []string{"driver/library version mismatch"}, nil},                  // NVML 18
-	{DriverFault, []string{"couldn't communicate with the nvidia driver"}, nil},      // nvidia-smi
-	{DriverFault, []string{"libcuda.so.1: cannot open shared object file"}, nil},     // dynamic linker
-	{DriverFault, []string{"mps client failed to connect"}, nil},                     // 805
-	{DriverFault, []string{"mps server is not ready to accept new mps client"}, nil}, // 807
-	{DriverFault, []string{"remote procedural call between the mps server"}, nil},    // 806
+	// Driver and runtime do not match, or the driver does not answer.
+	{DeviceTrouble, []string{"cuda driver version is insufficient for cuda runtime version"}, nil}, // 35
+	{DeviceTrouble, []string{"cudaerrorinsufficientdriver"}, nil},
+	{DeviceTrouble, []string{"forward compatibility was attempted on non supported hw"}, nil}, // 804
+	{DeviceTrouble, []string{"cudaerrorcompatnotsupportedondevice"}, nil},
+	{DeviceTrouble, []string{"cuda_error_compat_not_supported_on_device"}, nil},
+	{DeviceTrouble, []string{"system has unsupported display driver / cuda driver combination"}, nil}, // 803
+	{DeviceTrouble, []string{"cudaerrorsystemdrivermismatch"}, nil},
+	{DeviceTrouble, []string{"cuda_error_system_driver_mismatch"}, nil},
+	{DeviceTrouble, []string{"the nvidia driver on your system is too old"}, nil},      // torch.cuda._check_driver
+	{DeviceTrouble, []string{"found no nvidia driver on your system"}, nil},            // the same
+	{DeviceTrouble, []string{"failed to initialize nvml"}, nil},                        // nvidia-smi, whatever follows
+	{DeviceTrouble, []string{"can't initialize nvml"}, nil},                            // torch.cuda, a warning
+	{DeviceTrouble, []string{"driver/library version mismatch"}, nil},                  // NVML 18
+	{DeviceTrouble, []string{"couldn't communicate with the nvidia driver"}, nil},      // nvidia-smi
+	{DeviceTrouble, []string{"libcuda.so.1: cannot open shared object file"}, nil},     // dynamic linker
+	{DeviceTrouble, []string{"mps client failed to connect"}, nil},                     // 805
+	{DeviceTrouble, []string{"mps server is not ready to accept new mps client"}, nil}, // 807
+	{DeviceTrouble, []string{"remote procedural call between the mps server"}, nil},    // 806
 
-	{DeviceBusy, []string{"cuda-capable device", "busy or unavailable"}, nil}, // 46
-	{DeviceBusy, []string{"cudaerrordevicesunavailable"}, nil},
-	{DeviceBusy, []string{"cuda_error_device_unavailable"}, nil},
+	// Another process holds the device exclusively.
+	{DeviceTrouble, []string{"cuda-capable device", "busy or unavailable"}, nil}, // 46
+	{DeviceTrouble, []string{"cudaerrordevicesunavailable"}, nil},
+	{DeviceTrouble, []string{"cuda_error_device_unavailable"}, nil},
 
-	{NotReady, []string{"system not yet initialized"}, nil}, // 802
-	{NotReady, []string{"cudaerrorsystemnotready"}, nil},
-	{NotReady, []string{"cuda_error_system_not_ready"}, nil},
+	// A service such as the fabric manager has not started.
+	{DeviceTrouble, []string{"system not yet initialized"}, nil}, // 802
+	{DeviceTrouble, []string{"cudaerrorsystemnotready"}, nil},
+	{DeviceTrouble, []string{"cuda_error_system_not_ready"}, nil},
 
-	{DeviceLost, []string{"gpu is lost"}, nil},                                   // NVML 15
-	{DeviceLost, []string{"fallen off the bus"}, nil},                            // kernel log, Xid 79; nvidia-smi
-	{DeviceLost, []string{"unable to determine the device handle for gpu"}, nil}, // nvidia-smi
-	{DeviceLost, []string{"gpu requires reset"}, nil},                            // NVML 16
-	{DeviceLost, []string{"gpu requires restart"}, nil},
+	// The device was there before.
+	{DeviceTrouble, []string{"gpu is lost"}, nil},                                   // NVML 15
+	{DeviceTrouble, []string{"fallen off the bus"}, nil},                            // kernel log, Xid 79; nvidia-smi
+	{DeviceTrouble, []string{"unable to determine the device handle for gpu"}, nil}, // nvidia-smi
+	{DeviceTrouble, []string{"gpu requires reset"}, nil},                            // NVML 16
+	{DeviceTrouble, []string{"gpu requires restart"}, nil},
 
-	{MemoryErrors, []string{"uncorrectable ecc error encountered"}, nil}, // 214
-	{MemoryErrors, []string{"cudaerroreccuncorrectable"}, nil},
-	{MemoryErrors, []string{"cuda_error_ecc_uncorrectable"}, nil},
-	{MemoryErrors, []string{"uncorrectable nvlink error"}, nil}, // 220
-	{MemoryErrors, []string{"cudaerrornvlinkuncorrectable"}, nil},
+	// Errors of memory or links.
+	{DeviceTrouble, []string{"uncorrectable ecc error encountered"}, nil}, // 214
+	{DeviceTrouble, []string{"cudaerroreccuncorrectable"}, nil},
+	{DeviceTrouble, []string{"cuda_error_ecc_uncorrectable"}, nil},
+	{DeviceTrouble, []string{"uncorrectable nvlink error"}, nil}, // 220
+	{DeviceTrouble, []string{"cudaerrornvlinkuncorrectable"}, nil},
 
 	// PyTorch's allocator says "CUDA out of memory. Tried to allocate": that is the candidate's
 	// fault unless it names another process. "CUDA error: out of memory" comes from a runtime
@@ -97,15 +96,15 @@ var faultTexts = []struct {
 	{DeviceMemory, []string{"cuda_error_out_of_memory"}, nil},
 	{DeviceMemory, []string{"cuda out of memory"}, foreign},
 
-	{DiskFull, []string{"no space left on device"}, nil}, // ENOSPC
-	{DiskFull, []string{"disk quota exceeded"}, nil},     // EDQUOT
+	{Passing, []string{"no space left on device"}, nil}, // ENOSPC
+	{Passing, []string{"disk quota exceeded"}, nil},     // EDQUOT
 
-	{HostMemory, []string{"fork", "cannot allocate memory"}, nil},               // shells, make, gcc's vfork
-	{HostMemory, []string{"fork", "resource temporarily unavailable"}, nil},     // no process left
-	{HostMemory, []string{"[errno 12] cannot allocate memory"}, fork},           // Python's subprocess and os.fork()
-	{HostMemory, []string{"[errno 11] resource temporarily unavailable"}, fork}, // the same
+	{Passing, []string{"fork", "cannot allocate memory"}, nil},               // shells, make, gcc's vfork
+	{Passing, []string{"fork", "resource temporarily unavailable"}, nil},     // no process left
+	{Passing, []string{"[errno 12] cannot allocate memory"}, fork},           // Python's subprocess and os.fork()
+	{Passing, []string{"[errno 11] resource temporarily unavailable"}, fork}, // the same
 
-	{FilesFull, []string{"too many open files in system"}, nil}, // ENFILE; without "in system" it is EMFILE, the program's own
+	{Passing, []string{"too many open files in system"}, nil}, // ENFILE; without "in system" it is EMFILE, the program's own
 }
 
 // nearLines is how many lines before a fault near may match: enough for the Python frame that raised it.

@@ -251,7 +251,7 @@ func (t endedBuild) suspicious() string {
 	if !t.failed() || Starved(t.res) != "" {
 		return ""
 	}
-	if words, accused := protocol.FindFault(t.res.Tail); accused && Passing(words.Kind) {
+	if words, accused := protocol.FindFault(t.res.Tail); accused && words.Kind == protocol.Passing {
 		return "it printed: " + words.Text
 	}
 	return endedFromOutside(t.res)

@@ -63,11 +63,6 @@ func Starved(res proc.Result) string {
 
 func memoryRanOut(res proc.Result) bool { return res.OOMKilled && res.OOMWhere == "machine" }
 
-// Passing reports trouble of the machine that may be over before anybody can look for it.
-func Passing(k protocol.FaultKind) bool {
-	return k == protocol.DiskFull || k == protocol.HostMemory || k == protocol.FilesFull
-}
-
 // Describe says how a failed process ended, with its last words.
 func Describe(res proc.Result) string { return howEnded(res) + lastWords(res.Tail) }
 
