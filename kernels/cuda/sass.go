@@ -2,10 +2,12 @@ package cuda
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,22 +150,19 @@ func (d *sassDigest) function() Function {
 // Opcodes returns how the number of each opcode changed between two functions, the largest
 // change first.
 func Opcodes(before, after Function) []OpcodeChange {
-	var out []OpcodeChange
-	for code, n := range after.Histogram {
-		if d := n - before.Histogram[code]; d != 0 {
-			out = append(out, OpcodeChange{code, d})
-		}
-	}
+	changes := map[string]int{}
+	maps.Copy(changes, after.Histogram)
 	for code, n := range before.Histogram {
-		if _, still := after.Histogram[code]; !still {
-			out = append(out, OpcodeChange{code, -n})
+		changes[code] -= n
+	}
+	var out []OpcodeChange
+	for code, n := range changes {
+		if n != 0 {
+			out = append(out, OpcodeChange{code, n})
 		}
 	}
 	slices.SortFunc(out, func(a, b OpcodeChange) int {
-		if c := max(b.Change, -b.Change) - max(a.Change, -a.Change); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Opcode, b.Opcode)
+		return cmp.Or(max(b.Change, -b.Change)-max(a.Change, -a.Change), strings.Compare(a.Opcode, b.Opcode))
 	})
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -331,13 +332,11 @@ func unlink(f *Folder, full string, flags int, fine error) error {
 	return except(err, fine, unix.ENOENT, unix.ENOTDIR, unix.ELOOP)
 }
 
-// forbidden reports an error that permissions or attributes may have caused.
-func forbidden(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
-
-// allowed makes a change to a name in a folder and, if that is forbidden, once more after unlocking both.
+// allowed makes a change to a name in a folder and, if permissions or attributes forbid that, once more after unlocking
+// both.
 func allowed(at int, name string, change func() error) error {
 	err := change()
-	if forbidden(err) && allow(at, ".", name) {
+	if errors.Is(err, fs.ErrPermission) && allow(at, ".", name) {
 		err = change()
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,8 +23,7 @@ func lookPath(file, dir string, env []string) (string, error) {
 	if file == "" {
 		return "", exec.ErrNotFound
 	}
-	path, _ := lookup(env, "PATH")
-	for _, entry := range filepath.SplitList(path) {
+	for _, entry := range filepath.SplitList(Getenv(env, "PATH")) {
 		if entry == "" {
 			entry = "."
 		}
@@ -80,14 +80,14 @@ func workDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// lookup returns the last value of a variable.
-func lookup(env []string, name string) (value string, ok bool) {
-	for i := len(env) - 1; i >= 0; i-- {
-		if v, found := strings.CutPrefix(env[i], name+"="); found {
-			return v, true
+// Getenv returns the value of a variable, the last one of that name.
+func Getenv(env []string, name string) string {
+	for _, v := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
 		}
 	}
-	return "", false
+	return ""
 }
 
 // mergeEnv appends extra to env and keeps the last of equal names: getenv in C

@@ -109,12 +109,8 @@ func (b *Sandbox) order(program, dir string, env []string) *warden.Sandbox {
 	if b == nil {
 		return nil
 	}
-	read := slices.Concat(b.Read, []string{filepath.Dir(under(dir, program))})
-	if home, ok := lookup(env, "HOME"); ok {
-		read = append(read, home)
-	}
-	path, _ := lookup(env, "PATH")
-	for _, entry := range filepath.SplitList(path) {
+	read := slices.Concat(b.Read, []string{filepath.Dir(under(dir, program)), Getenv(env, "HOME")})
+	for _, entry := range filepath.SplitList(Getenv(env, "PATH")) {
 		read = append(read, entry)
 		if filepath.Base(entry) == "bin" { // of an installation, such as a virtual environment
 			read = append(read, filepath.Dir(entry))

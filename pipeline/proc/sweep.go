@@ -103,7 +103,7 @@ func strays(s Spec, before int) (killed int, names []string, err error) {
 		if !p.Alive() || !p.Ours() || p.Descends(os.Getpid()) {
 			continue
 		}
-		cookie, _ := lookup(strings.Split(p.File("environ"), "\x00"), cookieVariable)
+		cookie := Getenv(strings.Split(p.File("environ"), "\x00"), cookieVariable)
 		dir := p.Link("cwd")
 		switch {
 		case cookie == s.Cookie:
@@ -139,8 +139,8 @@ func carriers(match func(cookie string) bool) ([]ps.Process, error) {
 		if spared[p.PID] || !p.Ours() {
 			return false
 		}
-		cookie, ok := lookup(strings.Split(p.File("environ"), "\x00"), cookieVariable)
-		return ok && match(cookie)
+		cookie := Getenv(strings.Split(p.File("environ"), "\x00"), cookieVariable)
+		return cookie != "" && match(cookie)
 	})
 	var out []ps.Process
 	for _, p := range list {

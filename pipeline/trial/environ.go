@@ -14,6 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
@@ -44,7 +45,7 @@ func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, er
 	}
 	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile())
 	if p.Static() && err == nil { // so that ptxas reports spills
-		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(workspace.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
+		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(proc.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
 	}
 	return env, err
 }
@@ -149,10 +150,10 @@ func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error)
 		return nil, &bisect.InfraError{What: "writing the compiler wrappers of a candidate", Err: err}
 	}
 	more := strings.Join(options, " ")
-	if old := workspace.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {
+	if old := proc.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {
 		more = old + " " + more
 	}
-	return append(env, "PATH="+dir+":"+workspace.Getenv(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
+	return append(env, "PATH="+dir+":"+proc.Getenv(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
 }
 
 // writeShims writes the wrappers for a list of options, once for each workspace, and returns their folder. It is

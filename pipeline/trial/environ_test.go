@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -91,7 +92,7 @@ func TestEnvironments(t *testing.T) {
 		}
 		for _, want := range []map[string]string{common, c.want} {
 			for variable, value := range want {
-				if got := workspace.Getenv(env, variable); got != value {
+				if got := proc.Getenv(env, variable); got != value {
 					t.Errorf("%s: %s is %q, want %q", name, variable, got, value)
 				}
 			}
@@ -145,7 +146,7 @@ func TestCompilerWrappers(t *testing.T) {
 	if d := cmp.Diff(env, again); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	if plain, err := compileEnv(s.w, os.Environ(), nil); err != nil || workspace.Getenv(plain, "PATH") != os.Getenv("PATH") {
+	if plain, err := compileEnv(s.w, os.Environ(), nil); err != nil || proc.Getenv(plain, "PATH") != os.Getenv("PATH") {
 		t.Errorf("without options: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
 // cacheVariables say where compilers and frameworks keep what they made before. Each workspace has
@@ -55,8 +56,8 @@ func cacheEnv(env []string, root, python string, sandbox bool) []string {
 
 // sharedData names the folders in the user's cache folder that must not move with XDG_CACHE_HOME.
 func sharedData(env []string, readOnly bool) (out []string) {
-	cache := Getenv(env, "XDG_CACHE_HOME")
-	if home := Getenv(env, "HOME"); cache == "" && home != "" {
+	cache := proc.Getenv(env, "XDG_CACHE_HOME")
+	if home := proc.Getenv(env, "HOME"); cache == "" && home != "" {
 		cache = filepath.Join(home, ".cache")
 	}
 	shared := map[string]string{"HF_HOME": "huggingface", "TORCH_HOME": "torch"}
@@ -65,7 +66,7 @@ func sharedData(env []string, readOnly bool) (out []string) {
 	}
 	for name, dir := range shared {
 		path := filepath.Join(cache, dir)
-		if st, err := os.Stat(path); cache != "" && Getenv(env, name) == "" && err == nil && st.IsDir() {
+		if st, err := os.Stat(path); cache != "" && proc.Getenv(env, name) == "" && err == nil && st.IsDir() {
 			out = append(out, name+"="+path)
 		}
 	}
@@ -78,21 +79,11 @@ func sharedData(env []string, readOnly bool) (out []string) {
 func compilerJobs(env []string) []string {
 	n := strconv.Itoa(min(runtime.NumCPU(), 16))
 	for _, name := range []string{"MAX_JOBS", "TORCHINDUCTOR_COMPILE_THREADS"} {
-		if Getenv(env, name) == "" {
+		if proc.Getenv(env, name) == "" {
 			env = append(env, name+"="+n)
 		}
 	}
 	return env
-}
-
-// Getenv returns the value of a variable, the last one of that name.
-func Getenv(env []string, name string) string {
-	for _, v := range slices.Backward(env) {
-		if value, ok := strings.CutPrefix(v, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // holdsFiles reports whether a process left anything in a cache root.

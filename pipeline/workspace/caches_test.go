@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
 
@@ -42,7 +43,7 @@ func TestCacheEnv(t *testing.T) {
 			"TRITON_CACHE_DIR": "/caches/triton_cache_dir", "XDG_CACHE_HOME": "/caches/xdg_cache_home", "PYTHONPYCACHEPREFIX": "/python",
 			"TORCHINDUCTOR_REDIS_HOST": "", "PYTHONDONTWRITEBYTECODE": "", "KEEP": "1",
 		} {
-			if got := Getenv(env, variable); got != want {
+			if got := proc.Getenv(env, variable); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, variable, got, want)
 			}
 		}
@@ -52,7 +53,7 @@ func TestCacheEnv(t *testing.T) {
 // A limit that the user has set for a compiler's processes stays.
 func TestCompilerJobs(t *testing.T) {
 	env := compilerJobs([]string{"MAX_JOBS=3"})
-	if Getenv(env, "MAX_JOBS") != "3" || Getenv(env, "TORCHINDUCTOR_COMPILE_THREADS") == "" {
+	if proc.Getenv(env, "MAX_JOBS") != "3" || proc.Getenv(env, "TORCHINDUCTOR_COMPILE_THREADS") == "" {
 		t.Errorf("%q", env)
 	}
 }

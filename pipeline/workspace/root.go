@@ -96,10 +96,7 @@ func (r *Root) checkLock() error {
 	if stillThere(r.lock) {
 		return nil
 	}
-	return r.removed(&os.PathError{Op: "lock", Path: r.lock.Name(), Err: fs.ErrNotExist})
-}
-
-func (r *Root) removed(err error) error {
+	err := &os.PathError{Op: "lock", Path: r.lock.Name(), Err: fs.ErrNotExist}
 	return &bisect.InfraError{What: "testing candidates in " + r.Dir, Err: hint.Add(fmt.Errorf("the working folder was removed: %w", err), "run again with --resume; nothing is lost")}
 }
 

@@ -271,7 +271,7 @@ func writeError(dir, what string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("export into %s: %s: %w\nhint: free space there, or choose another folder", dir, what, err)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EPERM):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("export into %s: %s: %w\nhint: make that folder writable, or choose another one", dir, what, err)
 	}
 	return fmt.Errorf("export into %s: %s: %w", dir, what, err)

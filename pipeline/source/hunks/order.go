@@ -12,10 +12,7 @@ import (
 // order sorts hunks and finds out which require which.
 func order(hunks []Hunk) []Hunk {
 	slices.SortStableFunc(hunks, func(a, b Hunk) int {
-		if c := cmp.Compare(a.rank(), b.rank()); c != 0 {
-			return c
-		}
-		return strings.Compare(a.File, b.File) // within a file they are in order
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), strings.Compare(a.File, b.File)) // within a file they are in order
 	})
 	require(hunks)
 	var order []int

@@ -121,10 +121,7 @@ func rankPairs(gone, came []*changedFile) []renamePair {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b renamePair) int {
-		if c := cmp.Compare(b.score, a.score); c != 0 {
-			return c
-		}
-		return cmp.Compare(nameDistance(a), nameDistance(b))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(nameDistance(a), nameDistance(b)))
 	})
 	return out
 }

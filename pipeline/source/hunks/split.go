@@ -1,6 +1,7 @@
 package hunks
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -86,10 +87,7 @@ func (f *changedFile) divide(s span) []span {
 		}
 	}
 	slices.SortFunc(lines, func(a, b span) int {
-		if a.oldStart != b.oldStart {
-			return a.oldStart - b.oldStart
-		}
-		return a.newStart - b.newStart
+		return cmp.Or(a.oldStart-b.oldStart, a.newStart-b.newStart)
 	})
 	return f.gather(lines)
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"strconv"
@@ -116,7 +117,7 @@ func paranoid() int {
 // refusal says why there is no counter, and what to do. It does not wrap the cause,
 // which is not the program's.
 func refusal(err error, paranoid int) error {
-	denied := errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+	denied := errors.Is(err, fs.ErrPermission)
 	why, advice := fmt.Sprintf("perf_event_open: %v", err), ""
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.EOPNOTSUPP):

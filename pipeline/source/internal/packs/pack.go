@@ -201,6 +201,7 @@ func (p *pack) entry(at int64) (e entry, err error) {
 		head = head[1:]
 		return b
 	}
+	// The lowest bits come first; the top bit of a byte says that another one follows.
 	b := next()
 	e.kind, e.size = b>>4&7, int64(b&15)
 	for shift := 4; b&0x80 != 0 && err == nil; shift += 7 {
@@ -214,6 +215,7 @@ func (p *pack) entry(at int64) (e entry, err error) {
 	case err != nil:
 		return e, err
 	case e.kind == offsetDelta:
+		// Here the highest bits come first, and each further byte adds one, so that no number has two forms.
 		b = next()
 		back := int64(b & 0x7f)
 		for b&0x80 != 0 && err == nil && back < 1<<48 {
