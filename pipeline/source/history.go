@@ -53,7 +53,7 @@ func (r *reader) node(id string) (*commits.Node, error) {
 type met struct {
 	*commits.Node
 	by     []uint64 // bit i: source i leads to it
-	older  int      // it is the last of so many commits in a row that are older than all sources
+	older  int      // how many commits in a row up to it are older than all sources
 	queued bool     // its parents do not know by yet; or it is listed, or on its way there
 	open   bool     // it is queued, and has to be followed
 	at     int      // in the list of a range

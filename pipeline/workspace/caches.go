@@ -40,7 +40,7 @@ const (
 
 // cacheEnv points every cache below root, and Python's bytecode below python. What is downloaded or
 // addressed by its content in the user's cache folder stays where it is: models are inputs, and ccache is
-// shared on purpose, but for a sandbox, which can only read it.
+// shared on purpose, except with a sandbox, which can only read it.
 func cacheEnv(env []string, root, python string, sandbox bool) []string {
 	shared := sharedData(env, sandbox)
 	env = slices.DeleteFunc(env, func(v string) bool {

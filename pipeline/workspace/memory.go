@@ -32,7 +32,7 @@ const SharedMemory = "/dev/shm"
 
 // Bounds on what workspaces take of memory: a small part, so that neither candidates nor others miss it.
 const (
-	memoryShare = 8         // one in so many of the free bytes and files
+	memoryShare = 8         // the part of the free bytes and files, as 1/N
 	memoryLeast = 256 << 20 // bytes, below which it is not worth it
 	memoryFiles = 100_000
 )

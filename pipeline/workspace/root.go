@@ -29,7 +29,7 @@ const lockSuffix = ".lock"
 // does not change afterwards, so that several goroutines may use it.
 type Root struct {
 	Dir     string
-	Sandbox *proc.Sandbox // of all processes, but for the folders of their workspace; set before these are made; nil for none
+	Sandbox *proc.Sandbox // of all processes, without the folders of their workspace; set before these are made; nil for none
 	session string        // marks the processes of the job
 	lock    *os.File
 	ctx     context.Context // of what is removed: it ends soon after the job was interrupted, see patience
@@ -91,7 +91,7 @@ func (r *Root) Check() error {
 	return r.checkLock()
 }
 
-// checkLock looks whether the lock file is still the one that was locked: who removed it removed the folder too.
+// checkLock looks whether the lock file is still the one that was locked: whoever removed it removed the folder too.
 func (r *Root) checkLock() error {
 	if stillThere(r.lock) {
 		return nil

@@ -36,7 +36,7 @@ const (
 // locally.
 type Settings struct {
 	Kind   string
-	Jobs   int    // at most so many jobs wait or run at a time; 0 is the default, see Width
+	Jobs   int    // how many jobs may wait or run at a time; 0 is the default, see Width
 	Shared string // folder that both sides see; "": the user's cache folder
 	Stream bool   // share nothing: a job carries all that it needs and prints its result
 

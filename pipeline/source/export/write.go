@@ -215,7 +215,7 @@ func (c *changer) writers(files int) int {
 }
 
 // leavesOut reports that the slot goes without a file, because the repository lacks its content and
-// nobody has said that the build reads it.
+// it is not known that the build reads it.
 func (c *changer) leavesOut(full string, err error) bool {
 	return objects.IsMissing(err) && c.p.optional(full)
 }

@@ -65,7 +65,7 @@ func Read(common string, extensions [][2]string, refs string) *Repo {
 	return r
 }
 
-// Digest is equal where git directories of the same commit tell the same, but for branches, which move with every
+// Digest is equal where git directories of the same commit tell the same, except for branches, which move with every
 // commit.
 func (r *Repo) Digest() string {
 	sum := sha256.New()
@@ -103,7 +103,7 @@ func (r *Repo) Dir(tree, name string) *Dir { return &Dir{repo: r, tree: tree, na
 func (d *Dir) Of(r *Repo) bool { return d.repo == r }
 
 // Write makes the git directory one of a commit, with this index and nothing that was left in it. A nil index is
-// that of the last Write. Where nobody has touched the directory since, only what differs is written.
+// that of the last Write. If the directory was not touched since, only what differs is written.
 func (d *Dir) Write(ctx context.Context, head string, index []byte) error {
 	at := filepath.Join(d.tree, ".git")
 	if d.name != "" {
@@ -223,7 +223,7 @@ func (d *Dir) Unlink() error {
 
 func (d *Dir) linked() string { return filepath.Join(d.repo.common, "worktrees", d.name) }
 
-// private lists the files of a private directory but for HEAD and the index.
+// private lists the files of a private directory except HEAD and the index.
 func (r *Repo) private(tree string) map[string][]byte {
 	files := map[string][]byte{
 		"config": r.config(tree), "packed-refs": r.refs, "objects/info/alternates": []byte(line(filepath.Join(r.common, "objects")) + "\n"),

@@ -66,7 +66,7 @@ type fileState struct {
 	path     string
 	now      *source.Entry // nil: absent
 	replaced bool          // now is To's
-	divided  bool          // now is an empty file but for the blocks
+	divided  bool          // now holds only the blocks
 	on       []span        // applied blocks
 }
 

@@ -80,7 +80,7 @@ func refine(set []int, i, n int) []int {
 // divide cuts a block into parts that follow each other on both sides.
 func (f *changedFile) divide(s span) []span {
 	var lines []span
-	// Lines equal but for white space belong together, then those that are similar.
+	// Lines that differ only in white space belong together, then those that are similar.
 	for _, gap := range f.pairUp(s, &lines, f.equalLines(s)) {
 		for _, rest := range f.pairUp(gap, &lines, f.similarLines(gap)) {
 			lines = append(lines, rest.inStep()...)

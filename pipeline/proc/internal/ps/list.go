@@ -46,7 +46,7 @@ func LastPID() (pid int) {
 // Since lists the processes that were started after [LastPID] returned first, and that still exist. It reads nothing
 // of older ones, as a list of all processes would.
 func Since(first int) []Process {
-	const few = 256 // up to so many, trying each number costs less than listing /proc
+	const few = 256 // up to this many, trying each number costs less than listing /proc
 	last := LastPID()
 	var list []Process
 	look := func(pid int) {

@@ -74,7 +74,7 @@ func OpenGraph(objects string, idLen int) (*Graph, error) {
 }
 
 // add adds a file of a chain, after those whose ids are in below. It checks everything that later reads rely on, so
-// that these need no bounds of their own but for what leads from one chunk into another.
+// that these need no bounds of their own except for what leads from one chunk into another.
 func (g *Graph) add(data, below []byte) error {
 	const table, entry = 8, 12 // bytes before the table of chunks, and of each of its entries
 	format, end := byte(1), len(data)-g.idLen

@@ -108,7 +108,7 @@ func (m *Objects) Unpack(c Commit) error {
 	return nil
 }
 
-// nameOf is the id under which Git would store an object, of so many hex digits.
+// nameOf is the id under which Git would store an object, with the given number of hex digits.
 func nameOf(kind, data string, digits int) string {
 	text := fmt.Appendf(nil, "%s %d\x00%s", kind, len(data), data)
 	if digits == 2*sha256.Size {

@@ -19,7 +19,7 @@ import (
 // Layout is where the parts of one repository lie; all paths are absolute.
 type Layout struct {
 	GitDir    string // HEAD and what belongs to one work tree
-	CommonDir string // objects and refs; equal to GitDir but for linked worktrees
+	CommonDir string // objects and refs; equal to GitDir except in linked worktrees
 	WorkDir   string // "" when bare
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
 )
 
-// Reader is what a back end must offer. One value serves one goroutine, but for the opening of
+// Reader is what a back end must offer. One value serves one goroutine, except for the opening of
 // objects where it says so.
 type Reader interface {
 	// Open returns the object's kind ("commit", "tree", "blob", "tag"), its size in bytes and its
