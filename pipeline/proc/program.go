@@ -90,23 +90,5 @@ func Getenv(env []string, name string) string {
 	return ""
 }
 
-// mergeEnv appends extra to env and keeps the last of equal names: getenv in C
-// would take the first.
-func mergeEnv(env []string, extra ...string) []string {
-	all := append(env[:len(env):len(env)], extra...)
-	last := make(map[string]int, len(all))
-	for i, kv := range all {
-		name, _, _ := strings.Cut(kv, "=")
-		last[name] = i
-	}
-	out := make([]string, 0, len(last))
-	for i, kv := range all {
-		if name, _, _ := strings.Cut(kv, "="); last[name] == i {
-			out = append(out, kv)
-		}
-	}
-	return out
-}
-
 // PythonName reports whether a program of that name is a Python interpreter.
 func PythonName(name string) bool { return ps.PythonName(name) }

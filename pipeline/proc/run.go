@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -190,7 +192,7 @@ func (s Spec) order() (warden.Order, error) {
 	if err != nil {
 		return warden.Order{}, &StartError{Path: s.Argv[0], Err: err}
 	}
-	env := []string{cookieVariable + "=" + s.Cookie}
+	env := append(slices.Clone(s.Env), cookieVariable+"="+s.Cookie)
 	if s.Protocol != "" {
 		for _, name := range append([]string{s.Protocol}, s.Aliases...) {
 			env = append(env, fmt.Sprintf("%s=%d", name, warden.LeaderProtocolFD))
@@ -203,7 +205,7 @@ func (s Spec) order() (warden.Order, error) {
 		Path:    []byte(path),
 		Dir:     []byte(dir),
 		Argv:    toBytes(s.Argv),
-		Env:     toBytes(mergeEnv(s.Env, env...)),
+		Env:     toBytes((&exec.Cmd{Env: env}).Environ()), // the last of equal names: getenv in C would take the first
 		Bound:   s.killBound,
 		Group:   []byte(group),
 		Memory:  s.MemoryMax,
