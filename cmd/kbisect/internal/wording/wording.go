@@ -4,6 +4,7 @@ package wording
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,12 +23,21 @@ func DidYouMean(word string, choices []string) string {
 func Nearest(word string, choices []string) string {
 	best, bestLikeness := "", 0.85 // at this likeness, "hist" is still taken for history, but "wall" not for fall
 	for _, c := range choices {
-		// The last two numbers are those of Jaro and Winkler.
-		if l := smetrics.JaroWinkler(plainWord(word), plainWord(c), 0.7, 4); l > bestLikeness {
+		if l := likeness(plainWord(word), plainWord(c)); l > bestLikeness {
 			best, bestLikeness = c, l
 		}
 	}
 	return best
+}
+
+// likeness is that of Jaro and Winkler, with their constants, from 0 to 1. It sees little in "rnu" and "run", so that two
+// swapped letters count as much as one that is missing from a long word.
+func likeness(a, b string) float64 {
+	letters := func(s string) []byte { return slices.Sorted(slices.Values([]byte(s))) }
+	if n, err := smetrics.Hamming(a, b); err == nil && n == 2 && slices.Equal(letters(a), letters(b)) {
+		return 0.95
+	}
+	return smetrics.JaroWinkler(a, b, 0.7, 4)
 }
 
 // Headline is the first line of a text.

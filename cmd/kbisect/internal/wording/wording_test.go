@@ -6,8 +6,8 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	choices := []string{"command", "limit", "outputs", "incremental"}
-	for word, want := range map[string]string{"limt": "limit", "limits": "limit", "comand": "command", "Output": "outputs", "zebra": "", "x": "", "timeout": "", "lmiit": "limit"} {
+	choices := []string{"command", "limit", "outputs", "incremental", "run"}
+	for word, want := range map[string]string{"limt": "limit", "limits": "limit", "comand": "command", "Output": "outputs", "zebra": "", "x": "", "timeout": "", "lmiit": "limit", "rnu": "run"} {
 		if got := Nearest(word, choices); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
