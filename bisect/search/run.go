@@ -345,7 +345,7 @@ func (r *Run) again(suspects []int) (acted bool, err error) {
 func (r *Run) Over() string {
 	if spent(r) {
 		r.Account.Finding.Spent = true
-		return "the budget is used up"
+		return bisect.ErrSpent.Error()
 	}
 	switch rules := r.Question.Rules(); {
 	case r.Vain >= rules.Vain && rules.Timed:
