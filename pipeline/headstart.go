@@ -119,7 +119,7 @@ func (h *headStart) freeze(on bool) {
 	h.set()
 }
 
-// set lets the processes stand still or go on. The channel holds one word: an older one that nobody has read is replaced.
+// set pauses the processes or lets them go on. The channel holds one word, and a new one replaces an unread one.
 // The caller holds mu.
 func (h *headStart) set() {
 	select {

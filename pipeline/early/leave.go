@@ -48,7 +48,7 @@ func (p *Pool) Leave(w *workspace.Workspace, end func(), well func() bool) {
 // Leaving reports whether a process is still tearing down.
 func (p *Pool) Leaving() bool { return len(p.left(nil)) > 0 }
 
-// In reports whether one in a workspace is.
+// In reports whether a process of a workspace is still tearing down.
 func (p *Pool) In(w *workspace.Workspace) bool { return len(p.left(w)) > 0 }
 
 // Await waits for those in a workspace that still tear down, or, for nil, in any.
