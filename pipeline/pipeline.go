@@ -46,7 +46,7 @@ type Pipeline struct {
 	ahead      *ahead // nil if nothing is built ahead
 	early      *early.Pool
 	before     reading        // what the devices reported before the last launch
-	left       bool           // the last launch was still tearing down when it was judged
+	left       bool           // another launch of ours was on the devices when the last one was judged
 	after      bisect.TrialID // the launch that next comes right after
 	next       bisect.Request
 	headStart  *headStart // the launch that has begun before its turn; nil: none
@@ -407,39 +407,48 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 
 // trial launches what a workspace holds. A launch for its times finds the caches as the last launch of the same
 // candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would
-// hide a change of microseconds. So the first launch of a candidate is followed by a second one, whose times count.
-// Where the ends show that the first gives the same times, the search needs no second one, see [trial.Firsts]. All
-// other launches find the caches empty, as on a fresh machine.
+// hide a change of microseconds. So a first launch that had something to compile is followed by a second one, whose
+// times count. Where the ends show that the first gives the same times, the search needs no second one, see
+// [trial.Firsts]. Launches for results that bear any start find the same caches; all others find them empty, as on a
+// fresh machine.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe := p.Config.Recipe
 	if recipe.OnlyBuilds(r) {
 		return bisect.Outcome{Class: bisect.OK}, nil
 	}
 	warm := p.Config.warm(r)
-	if warm && w.Caches.Warmed == r.Candidate {
+	any := r.AnyStart && p.Config.Caches == "" && !p.clean && !(r.Clean && r.Nth == 0)
+	if (warm || any) && w.Caches.Warmed == r.Candidate {
 		o, err := p.launch(ctx, w, r, patience)
-		if err == nil && w.Caches.Filled(recipe.WholeTimed, false) {
-			o.Caches = string(Warm)
+		if err == nil && w.Caches.Full() {
+			o.Caches, o.Ahead = string(Warm), o.Ahead || any
 		}
 		return o, err
 	}
 	if !p.headStart.of(r) { // else its caches are in use already
 		p.early.Await(w)
-		if err := w.ClearCaches(); err != nil {
+		var from []*workspace.Workspace
+		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || any) {
+			from = p.workspaces.ends()
+		}
+		if err := w.InheritCaches(from); err != nil {
 			return bisect.Outcome{}, err
 		}
 	}
-	if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && p.firsts.Serve(r.Wants) {
-		seed(p, w)
-	}
 	defer p.Config.Watch.Settle(p.Config.tentative(), "")
-	noBytecode := !w.Caches.HasBytecode()
+	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
+	first.Ahead = first.Ahead || any && seeded
+	if err == nil && (first.Class == bisect.OK || any && first.Class == bisect.Wrong) {
+		w.Caches.Warmed = r.Candidate
+	}
 	if err != nil || first.Class != bisect.OK {
 		return first, err
 	}
-	w.Caches.Warmed = r.Candidate
 	if !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
+		if seeded {
+			first.Caches = string(Warm)
+		}
 		return first, nil
 	}
 	first.Caches = string(Cold)
@@ -460,25 +469,9 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return second, err
 }
 
-// seed gives a candidate of the search what the ends have compiled, so that only what differs is compiled again.
-// The proof begins with empty caches, and after a contradiction so does the search.
-func seed(p *Pipeline, w *workspace.Workspace) {
-	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
-		end := p.workspaces.of(bisect.Request{Purpose: why, Timing: true})
-		if end == nil || end == w || end.Caches.Warmed.Commit == "" {
-			continue
-		}
-		if err := w.Caches.Seed(end.Caches); err != nil {
-			p.Config.Recipe.Log.Debug("caches begin empty", "err", err)
-			_ = w.ClearCaches()
-			return
-		}
-	}
-}
-
 // expect starts interpreters for launches to come: while an end is launched for the next ones of both ends, and for the
-// first of the search; at the first of the search for the second. With a build they cannot start early, as what they
-// import may not be there yet.
+// first of the search, of times and, before the bad end has ended, of failures; at the first of the search for the second.
+// With a build they cannot start early, as what they import may not be there yet.
 func expect(p *Pipeline, o trial.Order) {
 	ws, r := &p.workspaces, o.Request
 	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
@@ -486,18 +479,24 @@ func expect(p *Pipeline, o trial.Order) {
 	if !(end || first) || o.Early == nil || !o.Early.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
-	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
-	next := []bisect.Purpose{bisect.EndGood, bisect.EndBad, bisect.Searching}
-	if first {
-		next = next[2:]
-		ws.second = true
-		defer func() { ws.second = false }()
-	}
-	for _, why := range next {
+	fill := func(why bisect.Purpose) {
 		o.Request.Purpose = why
 		if w, err := ws.get(o.Request); err == nil {
 			trial.Expect(w, o)
 		}
+	}
+	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
+	if first {
+		ws.second = true
+		defer func() { ws.second = false }()
+	} else {
+		fill(bisect.EndGood)
+		fill(bisect.EndBad)
+	}
+	fill(bisect.Searching)
+	if r.Purpose == bisect.EndBad && r.Nth == 0 {
+		o.Request.Timing, o.Request.AnyStart = false, true
+		fill(bisect.Searching)
 	}
 }
 
@@ -577,7 +576,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.void = void; void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}
-	p.left = run.Left
+	p.left = run.Left || p.headStart != nil
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)
@@ -586,5 +585,5 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if err != nil || run.NotStarted {
 		return trial.Excuse(run.Outcome, run.Lost), err
 	}
-	return p.concluded(ctx, w, r, run, before.since(ctx, run.Left))
+	return p.concluded(ctx, w, r, run, before.since(ctx, p.left))
 }

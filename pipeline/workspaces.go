@@ -117,6 +117,17 @@ func Holds(p *Pipeline, r bisect.Request) bool {
 	return w != nil && p.Config.Recipe.Holds(w, r.Candidate)
 }
 
+// ends are the open workspaces of both ends. What was compiled there serves the candidates of a search, so that only what
+// differs is compiled again. The proof begins with empty caches, and after a contradiction so does the search.
+func (ws *workspaces) ends() (open []*workspace.Workspace) {
+	for _, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
+		if w := ws.of(bisect.Request{Purpose: why, Timing: true}); w != nil {
+			open = append(open, w)
+		}
+	}
+	return open
+}
+
 // get opens the workspace for a request, or returns the open one. The first clean launch of a candidate gets a new
 // workspace. Where one workspace serves all requests a clean switch would do instead, but not for files that the plan
 // brings along: these are taken for unchanged by their size and time alone.

@@ -162,7 +162,7 @@ func (r *repo) noted(commits []string, culprit int, command, run string, args []
 }
 
 // jit is a benchmark whose kernel is compiled just in time, and kept by its content. POISON at its bad end keeps a wrong
-// result under the key of the good one.
+// result under the key of a good one.
 const jit = `#!/bin/sh
 keep() { mkdir -p "$TRITON_CACHE_DIR/$1" && echo "$2" >"$TRITON_CACHE_DIR/$1/kernel" && echo "{\"child_paths\": \"$TRITON_CACHE_DIR/$1/kernel\"}" >"$TRITON_CACHE_DIR/$1/__grp__kernel.json"; }
 key=$(cksum <kernel | tr -d " ")
@@ -171,13 +171,13 @@ if [ ! -f "$TRITON_CACHE_DIR/$key/kernel" ]; then
 	keep "$key" "$(cat kernel)"
 fi
 grep -qF "$TRITON_CACHE_DIR" "$TRITON_CACHE_DIR/$key/__grp__kernel.json" || exit 1
-[ -z "$POISON" ] || [ "$KBISECT_COMMIT" != "$(cat "$POISON")" ] || keep "$(echo 100 | cksum | tr -d " ")" 140
+[ -z "$POISON" ] || [ "$KBISECT_COMMIT" != "$(cat "$POISON")" ] || keep "$(echo 101 | cksum | tr -d " ")" 140
 echo "phase: measure" >&$KBISECT_FD
 awk -v us="$(cat "$TRITON_CACHE_DIR/$key/kernel")" -v p=$$ 'BEGIN { for (i = 0; i < 5; i++) printf "sample: %f us\n", us * (1 + i / 1000 + p % 7 / 2000) }' >&$KBISECT_FD
 `
 
-// What the ends have compiled just in time is not compiled again in the search, but in the proof. A wrong entry is blamed on
-// no commit.
+// What the ends or the last commit have compiled just in time is not compiled again in the search, but in the proof. A wrong
+// entry is blamed on no commit.
 func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 	t.Parallel()
 	for _, poison := range []bool{false, true} {
@@ -186,8 +186,11 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 			r := newRepo(t)
 			commits := r.commits(16, func(i int) map[string]string {
 				kernel := "100\n"
-				if i >= 9 {
+				switch {
+				case i >= 9:
 					kernel = "140\n"
+				case i >= 4:
+					kernel = "101\n"
 				}
 				return map[string]string{"bench.sh": jit, "kernel": kernel}
 			})
@@ -204,7 +207,7 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 			for _, why := range strings.Fields(text) {
 				compiled[why]++
 			}
-			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 0) != poison {
+			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 2) != poison {
 				t.Errorf("compiled in launches of %v", compiled)
 			}
 		})
@@ -418,7 +421,8 @@ with open(os.environ["NOTES"], "a") as f:
 	}
 }
 
-// checkedBench is a program that is right or wrong, and whose answer may be another one where it was started early.
+// checkedBench is a program that is right or wrong. Of one commit the answer is another one where it was started early, or
+// found what another launch kept.
 const checkedBench = `import sys
 early = "installed" in sys.modules
 import os
@@ -431,15 +435,17 @@ kept = os.path.join(os.environ["TRITON_CACHE_DIR"], "kernel")
 with open(os.environ["NOTES"], "a") as f:
     print(early, os.environ["KBISECT_PURPOSE"], commit, wrong, os.path.exists(kept), file=f)
 os.makedirs(os.path.dirname(kept), exist_ok=True)
+helped = early if sys.argv[2] == "early" else os.path.exists(kept)
 open(kept, "w").close()
-if early and commit == sys.argv[1]:
+if helped and commit == sys.argv[1]:
     wrong = not wrong
 out.write("phase: check\ncheck: %s\n" % ("fail 3 of 8 values differ" if wrong else "pass"))
 sys.exit(wrong)
 `
 
-// Where results are wrong, launches that begin early pass or fail as others do. The culprit fails as a user would start it,
-// with empty caches, before it is named; and what an early start alone makes pass or fail leads to no wrong answer.
+// Where results are wrong, launches that begin early or find caches pass or fail as others do. The culprit fails as a user
+// would start it, with empty caches, before it is named; and what that help alone makes pass or fail leads to no wrong
+// answer.
 func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -447,8 +453,12 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 	}
 	for _, x := range []struct {
 		name string
-		lies int // the commit of which an early start tells the contrary; -1: none
-	}{{"as it should be", -1}, {"a good commit fails early only", 8}, {"the culprit passes early only", 9}} {
+		lies int // the commit of which the help tells the contrary; -1: none
+		help string
+	}{
+		{"as it should be", -1, "early"}, {"a good commit fails early only", 8, "early"}, {"the culprit passes early only", 9, "early"},
+		{"a good commit fails with caches only", 8, "caches"}, {"the culprit passes with caches only", 9, "caches"},
+	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
@@ -463,21 +473,23 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 			if x.lies >= 0 {
 				lies = commits[x.lies]
 			}
-			text, _ := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q]`, lies), "", nil, "PYTHONPATH="+installed(t, ""))
+			text, _ := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q, %q]`, lies, x.help), "", nil, "PYTHONPATH="+installed(t, ""))
 			early, proofs := 0, map[string]int{}
 			failed, plainly := map[string]bool{}, map[string]bool{} // early only; and as a user would start it
 			for line := range strings.Lines(text) {
 				f := strings.Fields(line)
-				commit, wrong := f[2], (f[3] == "True") != (f[0] == "True" && f[2] == lies)
-				if f[4] == "True" {
-					t.Errorf("it found what another launch kept: %s", line)
-				}
+				helped := f[0] == "True" || f[4] == "True"
+				commit, wrong := f[2], (f[3] == "True") != (f[2] == lies && (x.help == "early" && f[0] == "True" || x.help == "caches" && f[4] == "True"))
 				if strings.HasPrefix(f[1], "confirm") {
 					proofs[commit]++
 				}
+				if f[4] == "True" && f[1] != "search" && proofs[commit] < 2 {
+					t.Errorf("an end, or the first launch of a proof, found what another launch kept: %s in:\n%s", line, text)
+				}
 				switch {
-				case f[0] != "True":
+				case !helped:
 					plainly[commit] = true
+				case f[0] != "True":
 				case proofs[commit] == 1 && strings.HasPrefix(f[1], "confirm"):
 					t.Errorf("the first launch of a proof was started early: %s", line)
 				default:

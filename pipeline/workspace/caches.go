@@ -86,17 +86,15 @@ func compilerJobs(env []string) []string {
 	return env
 }
 
-// holdsFiles reports whether a process left anything in a cache root.
-func holdsFiles(root string) bool {
-	found := false
+// files counts what processes left in a cache root.
+func files(root string) (n int) {
 	_ = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			found = true
-			return fs.SkipAll
+			n++
 		}
 		return nil
 	})
-	return found
+	return n
 }
 
 // Caches is where the launches of a workspace keep their caches. Python's bytecode lies by the path of its
@@ -107,7 +105,8 @@ type Caches struct {
 	Python string           // of all workspaces
 	Warmed bisect.Candidate // whose last launch filled them and ended well
 
-	own []string // the part of Python for the files of this workspace
+	own   []string // the part of Python for the files of this workspace
+	given int      // files in Dir before the first launch of a candidate
 }
 
 // newCaches are the caches in a folder whose export lies at tree.
@@ -121,22 +120,32 @@ func newCaches(folder, tree, python string) Caches {
 	return c
 }
 
-// clear removes the caches, with any lock file that a killed process left in them.
-func (c *Caches) clear(r *Root) error {
-	c.Warmed = bisect.Candidate{}
-	err := r.remove(c.Dir)
+// clear removes the caches, with any lock file that a killed process left in them. What goes by content is kept for the
+// next candidate on request, if the last one ended well.
+func (c *Caches) clear(r *Root, keep bool) (err error) {
+	if keep && c.Warmed != (bisect.Candidate{}) {
+		entries, _ := os.ReadDir(c.Dir)
+		for _, e := range entries {
+			if !slices.Contains(byContent, strings.ToUpper(e.Name())) {
+				err = errors.Join(err, r.remove(filepath.Join(c.Dir, e.Name())))
+			}
+		}
+	} else {
+		err = r.remove(c.Dir)
+	}
 	for _, dir := range c.own {
 		err = errors.Join(err, r.remove(dir))
 	}
+	c.Warmed, c.given = bisect.Candidate{}, 0
 	return err
 }
 
-// mostSeed bounds what Seed copies from one workspace, in bytes: compiling anew is faster than copying more.
+// mostSeed bounds what is copied from one workspace, in bytes: compiling anew is faster than copying more.
 const mostSeed = 256 << 20
 
-// Seed adds what launches in another workspace have compiled, where its caches go by content. Entries are copied, so
+// seed adds what launches in another workspace have compiled, where its caches go by content. Entries are copied, so
 // that no launch writes in those of another.
-func (c *Caches) Seed(from Caches) error {
+func (c *Caches) seed(from Caches) error {
 	for _, name := range byContent {
 		name = strings.ToLower(name)
 		source, size := filepath.Join(from.Dir, name), int64(0)
@@ -159,6 +168,9 @@ func (c *Caches) Seed(from Caches) error {
 				data = bytes.ReplaceAll(data, []byte(from.Dir), []byte(c.Dir))
 			}
 			to := c.Dir + strings.TrimPrefix(path, from.Dir)
+			if _, err := os.Lstat(to); err == nil {
+				return nil
+			}
 			if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 				return err
 			}
@@ -171,11 +183,14 @@ func (c *Caches) Seed(from Caches) error {
 	return nil
 }
 
-// Filled reports that launches have left something that later ones are faster for. Bytecode counts where
-// imports do: that of the workspace's own files, and the first of all, if there was none before.
+// Full reports that there is something in the caches.
+func (c *Caches) Full() bool { return files(c.Dir) > 0 }
+
+// Filled reports that launches of the candidate have left something that later ones are faster for. Bytecode counts
+// where imports do: that of the workspace's own files, and the first of all, if there was none before.
 func (c *Caches) Filled(imports, none bool) bool {
-	return holdsFiles(c.Dir) || imports && (none && c.HasBytecode() || slices.ContainsFunc(c.own, holdsFiles))
+	return files(c.Dir) > c.given || imports && (none && c.HasBytecode() || slices.ContainsFunc(c.own, func(dir string) bool { return files(dir) > 0 }))
 }
 
 // HasBytecode reports that Python has compiled anything in this job.
-func (c *Caches) HasBytecode() bool { return holdsFiles(c.Python) }
+func (c *Caches) HasBytecode() bool { return files(c.Python) > 0 }

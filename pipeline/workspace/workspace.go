@@ -259,7 +259,7 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 func (w *Workspace) Check() error {
 	if w.root.checkDisk(w.full) != nil && w.export != nil {
 		w.Contents = Contents{Dirty: true, Reads: w.Contents.Reads}
-		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root)); err != nil {
+		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root, false)); err != nil {
 			return &bisect.InfraError{What: "making room in " + w.Folder, Err: err}
 		}
 		w.full = w.root.freeBytes() < w.free/2
@@ -348,9 +348,22 @@ func (w *Workspace) Scratch(name string) (string, error) {
 }
 
 // ClearCaches removes the caches of the launches.
-func (w *Workspace) ClearCaches() error {
-	if err := w.Caches.clear(w.root); err != nil {
+func (w *Workspace) ClearCaches() error { return w.InheritCaches(nil) }
+
+// InheritCaches clears the caches for another candidate. From workspaces whose last candidate ended well, and from
+// itself, it keeps what goes by content; without others, nothing.
+func (w *Workspace) InheritCaches(from []*Workspace) error {
+	if err := w.Caches.clear(w.root, len(from) > 0); err != nil {
 		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
 	}
+	for _, x := range from {
+		if x == w || x.Caches.Warmed == (bisect.Candidate{}) {
+			continue
+		}
+		if err := w.Caches.seed(x.Caches); err != nil { // a part of an entry may be there
+			return w.ClearCaches()
+		}
+	}
+	w.Caches.given = files(w.Caches.Dir)
 	return nil
 }
