@@ -37,6 +37,31 @@ def _learn(path, root):
     atexit.register(quietly)
 
 
+def _link_bytecode(root):
+    """Has this process and later ones find the bytecode that lies beside installed modules, so that none compiles them.
+
+    Python looks below PYTHONPYCACHEPREFIX only, and sees for itself whether what it finds there is out of date.
+    """
+    import importlib._bootstrap_external as loader
+    import os
+
+    where = loader.cache_from_source
+
+    def linked(path, *args, **kwargs):
+        found = where(path, *args, **kwargs)
+        try:
+            if not os.path.lexists(found) and not os.path.realpath(path).startswith(root + os.sep):
+                beside = os.path.join(os.path.dirname(path), "__pycache__", os.path.basename(found))
+                if os.path.exists(beside):
+                    os.makedirs(os.path.dirname(found), exist_ok=True)
+                    os.symlink(beside, found)
+        except OSError:
+            pass
+        return found
+
+    loader.cache_from_source = linked
+
+
 def _uses_device():
     """Whether this process has made a context on a device. To have looked for devices is no harm."""
     with open("/proc/self/maps") as f:
@@ -102,7 +127,13 @@ def _start():
         else:
             del os.environ["PYTHONPATH"]
     if taken["KBISECT_LEARN_MODULES"]:
-        _learn(taken["KBISECT_LEARN_MODULES"], os.path.realpath(taken["KBISECT_OUTSIDE_OF"]))
+        root = os.path.realpath(taken["KBISECT_OUTSIDE_OF"])
+        _learn(taken["KBISECT_LEARN_MODULES"], root)
+        try:
+            if sys.pycache_prefix:
+                _link_bytecode(root)
+        except Exception:
+            pass
     if taken["KBISECT_GATE"]:
         try:
             _early(int(taken["KBISECT_GATE"]), taken["KBISECT_EARLY_MODULES"], taken["KBISECT_EARLY_READY"])

@@ -59,14 +59,17 @@ type Waiter struct {
 	w     *workspace.Workspace
 	spec  proc.Spec
 	held  *proc.Held
+	list  string // of the modules that it imports
 	file  string // made by the process when it has imported everything
 	began time.Time
 }
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	each  = 2   // processes that wait in one workspace
-	most  = 6   // and in all of them
+	few   = 2 // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
+	most  = 4 // times as many wait all together
+	slow  = 5 * time.Second
+	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
 )
 
@@ -90,9 +93,10 @@ func (p *Pool) Knows(r bisect.Request) bool {
 	return len(p.learnt) == 2 || p.learnt[bisect.EndGood] && r.Purpose == bisect.EndBad && r.Nth == 0
 }
 
-// Learn runs a process of an end that reports what it has imported. The list counts only if the process ends well
-// and is long enough to be worth it. Processes that wait are dropped if they lack a module. The result and the
-// error are those of the run; if the list cannot be used, nothing is started early.
+// Learn runs a process of an end that reports what it has imported. The list counts if the process reaches its end, the
+// good end's also well, and if it is long enough to be worth it. Processes that wait are dropped if they lack a module.
+// The result and the error are those of the run; if the list cannot be used, nothing is started early. The process also
+// links the bytecode of installed modules to where this and later ones look for it.
 func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
@@ -103,7 +107,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	res, err := w.Run(ctx, told)
 	text, no := os.ReadFile(list)
 	names := strings.Fields(string(text))
-	if err != nil || res.Exit != 0 || no != nil || len(names) < least {
+	if err != nil || res.Exit != 0 && end == bisect.EndGood || no != nil || len(names) < least {
 		return res, err
 	}
 	known, own, more := map[string]bool{}, map[string]bool{}, false
@@ -123,21 +127,29 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	clear(p.fits)
 	p.learnt[end] = true
 	p.patience = max(p.patience, res.Wall)
-	if p.write() != nil {
-		p.modules = nil
+	// Lists are replaced as a whole, since processes may be reading them.
+	lists := []string{p.list("")}
+	if end == bisect.EndGood {
+		lists = append(lists, p.list(end))
 	}
-	if more { // those that wait lack it
-		p.Drop()
+	for _, list := range lists {
+		if renameio.WriteFile(list, []byte(strings.Join(p.modules, "\n")+"\n"), 0o666) != nil {
+			p.modules = nil
+		}
+	}
+	if more { // those that wait lack it, but for those of the good end
+		p.drop(func(x *Waiter) bool { return x.list == p.list("") })
 	}
 	return res, nil
 }
 
-// list is the file of the modules to import, a line each.
-func (p *Pool) list() string { return filepath.Join(p.dir, "modules") }
-
-// write replaces the list as a whole, since processes may be reading it.
-func (p *Pool) write() error {
-	return renameio.WriteFile(p.list(), []byte(strings.Join(p.modules, "\n")+"\n"), 0o666)
+// list is the file of the modules to import, a line each: for launches of the good end those of its own, for all others
+// those of both ends.
+func (p *Pool) list(why bisect.Purpose) string {
+	if why == bisect.EndGood {
+		return filepath.Join(p.dir, "modules-good")
+	}
+	return filepath.Join(p.dir, "modules")
 }
 
 // named lists the files and folders of an export that are named like modules.
@@ -184,7 +196,12 @@ func (p *Pool) Drop() {
 	if p == nil {
 		return
 	}
-	for x := p.remove(anyone); x != nil; x = p.remove(anyone) {
+	p.drop(anyone)
+}
+
+// drop ends the processes that match.
+func (p *Pool) drop(match func(*Waiter) bool) {
+	for x := p.remove(match); x != nil; x = p.remove(match) {
 		go x.held.Close()
 	}
 }
@@ -201,13 +218,12 @@ func own(v string) bool {
 // for as long as an import may take, since a process that started now would take as long. Processes that were
 // started for another kind of launch are ended.
 func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec) *Waiter {
-	common := func(env []string) []string { return slices.DeleteFunc(slices.Clone(env), own) }
 	for {
 		x := p.remove(func(x *Waiter) bool { return x.w == w })
 		switch {
 		case x == nil:
 			return nil
-		case x.spec.Dir != spec.Dir || !slices.Equal(x.spec.Argv, spec.Argv) || !slices.Equal(common(x.spec.Env), common(spec.Env)) || (x.spec.OnOutput == nil) != (spec.OnOutput == nil) || x.held.Gone():
+		case !x.serves(spec) || x.held.Gone():
 			x.held.Close()
 		case x.ready(ctx, p.patience):
 			return x
@@ -218,6 +234,12 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 			return nil
 		}
 	}
+}
+
+// serves reports whether a process was started for such launches.
+func (x *Waiter) serves(spec proc.Spec) bool {
+	common := func(env []string) []string { return slices.DeleteFunc(slices.Clone(env), own) }
+	return x.spec.Dir == spec.Dir && slices.Equal(x.spec.Argv, spec.Argv) && slices.Equal(common(x.spec.Env), common(spec.Env)) && (x.spec.OnOutput == nil) == (spec.OnOutput == nil)
 }
 
 // Run lets the program begin and returns as [proc.Run] does; ok is false if the process ended before its turn, and
@@ -255,13 +277,13 @@ func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
 // Fill starts processes for the launches that follow in a workspace, as long as a tenth of the memory and 1 GiB stay
 // free; so many import at a time that one processor is left. It never waits for an import, and gives up silently:
 // nothing rests on it.
-func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
+func (p *Pool) Fill(w *workspace.Workspace, why bisect.Purpose, spec proc.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
 	here, importing := 0, 0
 	for _, x := range p.waiting {
-		if x.w == w {
+		if x.w == w && x.serves(spec) {
 			here++
 		}
 		if _, err := os.Stat(x.file); err != nil {
@@ -273,12 +295,17 @@ func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
 	if spec.OnOutput != nil {
 		ahead.OnOutput = func(int, string, time.Duration) {}
 	}
-	env := append(kernels.ProbeEnv(spec.Env, p.dir), kernels.EarlyModules+"="+p.list())
+	list := p.list(why)
+	env := append(kernels.ProbeEnv(spec.Env, p.dir), kernels.EarlyModules+"="+list)
+	each := few
+	if p.patience > slow && runtime.NumCPU() >= many {
+		each = 2 * few
+	}
 	for ; here < each && importing < max(1, runtime.NumCPU()-1) && !p.closed && p.ctx.Err() == nil && !p.doubts[w]; here, importing = here+1, importing+1 {
 		if free, all := proc.Available(); free < all/10+1<<30 {
 			return
 		}
-		if len(p.waiting) == most {
+		if len(p.waiting) >= most*each {
 			oldest := p.waiting[0]
 			p.waiting = slices.Delete(p.waiting, 0, 1)
 			go oldest.held.Close()
@@ -293,7 +320,7 @@ func (p *Pool) Fill(w *workspace.Workspace, spec proc.Spec) {
 		if p.frozen {
 			held.Freeze(true)
 		}
-		p.waiting = append(p.waiting, &Waiter{w, spec, held, ready, time.Now()})
+		p.waiting = append(p.waiting, &Waiter{w, spec, held, list, ready, time.Now()})
 	}
 }
 

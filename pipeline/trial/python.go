@@ -68,12 +68,17 @@ func (x *process) suits() bool {
 	return (r.AnyStart || r.Timing && !p.WholeTimed && !x.probed && !counted) && x.imports()
 }
 
+// proves reports that a process is the first one of its side of a proof: it is started as a user would, and awaited.
+func (x *process) proves() bool {
+	r := x.order.Request
+	return (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent) && r.Nth == 0 && x.w.Caches.Warmed != r.Candidate
+}
+
 // leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
-// count, and they come by the protocol alone. Of what proves an answer, the first launch of each side is awaited.
+// count, and they come by the protocol alone.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
-	proves := r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent
-	return x.order.Early != nil && x.order.Early.Leaves() && r.Timing && !(proves && r.Nth == 0) && !p.WholeTimed && !x.probed &&
+	return x.order.Early != nil && x.order.Early.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
@@ -115,8 +120,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 }
 
 // start runs the program of a launch: in a process that waits for it, or else in a new one. If it suits, others are
-// started for the launches that follow in the same workspace. Of what proves an answer, the first launch of each
-// side is started as a user would.
+// started for the launches that follow in the same workspace.
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	r, pool := x.order.Request, x.order.Early
 	switch {
@@ -125,10 +129,10 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	case !x.suits() || x.protocol.Base != "load" || !pool.Means(x.w, r.Candidate):
 		return x.runBy(ctx, spec, proc.Run)
 	}
-	if proves := r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent; !proves || r.Nth > 0 {
+	if !x.proves() {
 		x.early = pool.Take(ctx, x.w, spec)
 	}
-	go pool.Fill(x.w, spec)
+	go pool.Fill(x.w, r.Purpose, spec)
 	if x.early == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
@@ -151,6 +155,6 @@ func Expect(w *workspace.Workspace, o Order) {
 	}
 	x := newProcess(w, o, stages[0], 0)
 	if spec, err := x.spec(); err == nil && x.protocol.Base == "load" && x.suits() {
-		go o.Early.Fill(w, spec)
+		go o.Early.Fill(w, o.Request.Purpose, spec)
 	}
 }
