@@ -51,7 +51,7 @@ func (p *Pairs) On(device Sampler) Sampler {
 	})
 }
 
-// reference launches the good end. It has ended well before, so one failure is passed over; three in a row are machine
+// reference launches the good end. It has passed before, so one failure is passed over; three in a row are machine
 // trouble.
 func reference(ctx context.Context, device Sampler, r Request) (o Outcome, err error) {
 	const tries = 3
@@ -60,7 +60,7 @@ func reference(ctx context.Context, device Sampler, r Request) (o Outcome, err e
 			return o, err
 		}
 	}
-	return o, &InfraError{What: "launching the good end " + r.Candidate.Brief() + " beside another candidate", Err: fmt.Errorf("it ended well before and failed %d times in a row on this device: %s", tries, o.Describe())}
+	return o, &InfraError{What: "launching the good end " + r.Candidate.Brief() + " beside another candidate", Err: fmt.Errorf("it passed before and failed %d times in a row on this device: %s", tries, o.Describe())}
 }
 
 // Relative puts the numbers of a launch o, made beside the reference ref on one device, in terms of base: what the

@@ -189,7 +189,7 @@ func TestEndsThatDoNotServe(t *testing.T) {
 		why   string
 		want  bisect.Result
 	}{
-		"both good":   {only(), plain, "both ends end well, the bad end in each of 5 launches", bisect.NoDifference},
+		"both good":   {only(), plain, "both ends pass, the bad end in 5 of 5 launches", bisect.NoDifference},
 		"both bad":    {only(0, 10), plain, "both ends fail in the same way: good end wrong: exit 1; bad end wrong: exit 1", bisect.NoDifference},
 		"swapped":     {only(0), plain, "the good end is bad (wrong: exit 1) and the bad end is good", bisect.NoDifference},
 		"not that":    {only(10), search.Options{Find: bisect.Timeout}, "the bad end does not show the complaint asked for (timeout) but another: wrong: exit 1", bisect.NoDifference},

@@ -232,7 +232,7 @@ func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
 	return a != Speaks || l.Failed, nil
 }
 
-// Launch makes one launch without taking it in. Where numbers are compared, the ends have ended well before: one
+// Launch makes one launch without taking it in. Where numbers are compared, the ends have passed before: one
 // failure among many launches is passed over, but an end that keeps failing cannot serve as a reference and is
 // reported as machine trouble (*bisect.InfraError).
 func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
@@ -244,7 +244,7 @@ func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
 		}
 		if n == tries {
 			what := fmt.Sprintf("launching %s (%s) again", bisect.ShortID(id), why)
-			return t, &bisect.InfraError{What: what, Err: fmt.Errorf("it ended well before and failed %d times in a row now: %s", tries, t.Describe())}
+			return t, &bisect.InfraError{What: what, Err: fmt.Errorf("it passed before and failed %d times in a row now: %s", tries, t.Describe())}
 		}
 	}
 }

@@ -27,7 +27,7 @@ func baselineCommand() *cli.Command {
 	},
 		&cli.Command{
 			Name: "record", Usage: "launch a revision and, if it is good, record it", ArgsUsage: "[REV] [-- COMMAND ARGS]",
-			Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch ends well.\n\n" +
+			Description: "Launches REV (default HEAD), each time in a fresh process. It is recorded only if every launch passes.\n\n" +
 				"Exit codes: 0 recorded, 2 usage, 3 refused: it is not good, 5 machine problem, 130 interrupted.",
 			HideHelpCommand: true,
 			Action: func(c *cli.Context) error {

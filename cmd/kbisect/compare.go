@@ -38,7 +38,7 @@ func measureCommand() *cli.Command {
 		Description: "Builds REV (default HEAD) and launches it, each launch a fresh process, and describes what they gave.\n" +
 			"To say whether one revision is slower than another, use kbisect compare: it launches them in turn.\n\n" +
 			"Without -- COMMAND, kbisect.toml in the work tree says how to build and run.\n\n" +
-			"Exit codes: 0 every launch ended well, 2 usage, 3 some launches failed (shown with their phases), 5 machine problem, 130 interrupted.",
+			"Exit codes: 0 every launch passed, 2 usage, 3 some launches failed (shown with their phases), 5 machine problem, 130 interrupted.",
 		HideHelpCommand: true,
 		Flags: append(append(trialFlags(), formatFlags()...),
 			asFlag(),

@@ -182,7 +182,7 @@ func TestCompletedRefsRunNothing(t *testing.T) {
 		x.expect("bound2")
 		for i := range refs {
 			x.send(fmt.Sprintf("kbisect measure --launches 1 x%d\t -- true; echo done%d$((1+1))\n", i+1, i))
-			x.expect("The launch ended well")
+			x.expect("The launch passed")
 			x.expect(fmt.Sprintf("done%d2", i))
 		}
 		x.send("exit\n")

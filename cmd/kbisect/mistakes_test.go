@@ -63,7 +63,7 @@ hint: are the two ends swapped?
 		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {12 main}
 hint: name an older commit that is still good
 `},
-		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends end well, the bad end in each of 5 launches
+		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends pass, the bad end in 5 of 5 launches
 
   hint        to look for a slowdown of a program that sends no samples, give --find slow --metric wall
 `},

@@ -288,7 +288,7 @@ func TestReportOfOthers(t *testing.T) {
 	for _, x := range []struct{ args, headline, side string }{
 		{"compare v1 HEAD -- sh test.sh", "### kbisect: regression\n\n**✗ B is worse: it fails in", " (A) |"},
 		{"gate --base v1 -- sh test.sh", "### kbisect: regression\n\n**✗ Regression: HEAD fails in", " (merge base) |"},
-		{"measure --launches 1 -- true", "### kbisect: ok\n\n**✓ The launch ended well.", "| launch | ok |"},
+		{"measure --launches 1 -- true", "### kbisect: ok\n\n**✓ The launch passed.", "| launch | ok |"},
 		{"explain v1 HEAD --launches 1 --no-profile -- sh test.sh", "### kbisect: partly\n\n", "| a launch ends |"},
 	} {
 		r.kbisect(strings.Fields(x.args)...)

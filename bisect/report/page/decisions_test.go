@@ -197,7 +197,7 @@ func TestHistoryPage(t *testing.T) {
 	h.Series[0].Commits[2].Values.N, h.Series[0].Commits[2].Values.Median = 0, report.Unknown()
 	p := New(h, report.Ledger{})
 	s := section(t, p, "series-1")
-	if want := "time, lower is better; on GPU-1; ./bench; cold caches"; s.Title != want || s.Words != "A diamond: no launch of that commit ended well. Changes are against 0000000000." {
+	if want := "time, lower is better; on GPU-1; ./bench; cold caches"; s.Title != want || s.Words != "A diamond: no launch of that commit passed. Changes are against 0000000000." {
 		t.Errorf("%s: %s", s.Title, s.Words)
 	}
 	if rows := s.Tables[0].Rows; rows[0][1] != "2026-11-21" || rows[1][3] != "2 timeout in cold, 1 build-failed" || rows[2][3] != "no value" || s.Tables[0].States[1] != Bad || s.Tables[0].States[2] != "" {

@@ -214,7 +214,7 @@ func better(direction string) string {
 func historyWords(s report.HistorySeries, failed bool) string {
 	var out []string
 	if failed {
-		out = append(out, "A diamond: no launch of that commit ended well.")
+		out = append(out, "A diamond: no launch of that commit passed.")
 	}
 	if s.Base != nil {
 		out = append(out, "Changes are against "+words.Short(*s.Base)+".")

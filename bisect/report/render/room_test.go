@@ -43,7 +43,7 @@ func everyPage(t *testing.T) (all, plain map[string]page.Page) {
 	for _, result := range []bisect.Result{bisect.NoDifference, bisect.Inconclusive, bisect.Broken, bisect.Interrupted} {
 		in := samples.Slow()
 		in.Finding.Culprits, in.Finding.Result = nil, result
-		in.Finding.Ends.Why, in.Finding.Ends.Hint = "both ends end well in every one of their launches, and what they measure is too near to each other to be told apart", "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
+		in.Finding.Ends.Why, in.Finding.Ends.Hint = "both ends pass in every one of their launches, and what they measure is too near to each other to be told apart", "use a quieter machine or a program that runs longer, or look for a larger change only with [judge] effect"
 		for i := range 30 {
 			in.Finding.Suspects = append(in.Finding.Suspects, bisect.SuspectCommit{Commit: samples.CommitID(i + 3), Probability: float64(i+1) / 465})
 		}

@@ -80,6 +80,17 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// All begins a sentence about all of n things: "The launch", "Both launches", "All 5 launches".
+func All(n int, noun string) string {
+	switch n {
+	case 1:
+		return "The " + noun
+	case 2:
+		return "Both" + strings.TrimPrefix(Count(n, noun), "2")
+	}
+	return "All " + Count(n, noun)
+}
+
 // Listed names the first of a list and counts the rest.
 func Listed(all []string, most int) string {
 	if len(all) > most {

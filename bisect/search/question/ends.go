@@ -118,7 +118,7 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		switch {
 		case b.Class != bisect.OK:
 		case first.Class == bisect.OK:
-			e.Why = fmt.Sprintf("both ends end well, the bad end in each of %d launches", n)
+			e.Why = fmt.Sprintf("both ends pass, the bad end in %d of %[1]d launches", n)
 		default:
 			e.Why = fmt.Sprintf("the good end failed in 1 of 2 launches (%s), the bad end in none of %d", first.Describe(), n)
 			e.Hint = "are the ends swapped? kbisect looks for what got worse between a good end and a later bad one"
@@ -195,7 +195,7 @@ func FailsMore(r *search.Run) bool {
 	return b.Of(r.Span.Bad()).Fails > 0 && 1-b.Posterior().Alike > clearly
 }
 
-// withVerdicts adds the verdicts of two ends that both ended well.
+// withVerdicts adds the verdicts of two ends that both passed.
 func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	e.Good = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: g.Class, Why: g.Describe(), Trials: 1}
 	e.Bad = bisect.Verdict{Call: bisect.Good, Probability: 1, Class: b.Class, Why: b.Describe(), Trials: 1}
@@ -203,7 +203,7 @@ func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 }
 
 // ReadEnds says all that one launch of each end, g good and b bad, can settle. Differ is true only where the bad end
-// failed and the good one did not; the Complaint is set then. Ends that both end well do not differ here: metrics are
+// failed and the good one did not; the Complaint is set then. Ends that both pass do not differ here: metrics are
 // compared elsewhere.
 func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
@@ -234,13 +234,13 @@ func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 		}
 	case g.Class != bisect.OK:
 		e.Why = "the good end is bad: " + g.Describe()
-		e.Hint, e.OtherGood = "name a good end that runs well with --good, or let --find-good look for one", true
+		e.Hint, e.OtherGood = "name a good end that passes with --good, or let --find-good look for one", true
 	case b.Class == bisect.Skip:
 		e.Untestable = true
 		e.Why = "the bad end cannot be tested: " + b.Describe()
 		e.Hint = "name another bad end with --bad"
 	case b.Class == bisect.OK:
-		e.Why = "both ends end well"
+		e.Why = "both ends pass"
 		if o.Find == "" {
 			e.Hint = cmp.Or(o.Untimed, "to look for a slowdown of a program that sends no samples, give --find slow --metric wall")
 			if why := unlike(o.Metrics, g, b); why != "" {
@@ -279,12 +279,12 @@ func ReadComplaint(o search.Options, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// unmeasured explains ends that both end well where a slow metric was asked for and neither end reports it.
+// unmeasured explains ends that both pass where a slow metric was asked for and neither end reports it.
 func unmeasured(o search.Options, e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	if o.Find == bisect.Slow && len(o.Metrics) > 0 {
-		e.Why = fmt.Sprintf("both ends end well, and neither sent a value of %s", o.Metrics[0].Name)
+		e.Why = fmt.Sprintf("both ends pass, and neither sent a value of %s", o.Metrics[0].Name)
 		if why := unlike(o.Metrics, g, b); why != "" {
-			e.Why = "both ends end well, and " + why
+			e.Why = "both ends pass, and " + why
 		}
 		e.Hint = "send samples on KBISECT_FD, or choose one of " + strings.Join(metric.SentByBoth(g, b), ", ") + " with --metric"
 	}

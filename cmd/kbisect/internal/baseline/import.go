@@ -49,7 +49,7 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 		err = st.CreateSession(*s)
 	}
 	if err == nil && len(b.Machine.Devices) > 0 && !b.Machine.Elsewhere(here) {
-		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %d launches ended well", b.Launches)})
+		err = st.RecordGood(store.Good{Commit: b.Commit, When: b.Recorded, Session: s.ID, Detail: fmt.Sprintf("an imported baseline, %s passed", words.Count(b.Launches, "launch"))})
 	}
 	if err != nil {
 		return exit.With(exit.Machine, err)

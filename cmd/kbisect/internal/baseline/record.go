@@ -1,7 +1,6 @@
 package baseline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -23,7 +22,7 @@ const Kind = "baseline"
 // ImportedStatus is the status of a session that keeps an imported baseline.
 const ImportedStatus = "imported"
 
-// Record launches a revision and, if every launch ends well, keeps it as a baseline with a note. words are the
+// Record launches a revision and, if every launch passes, keeps it as a baseline with a note. words are the
 // arguments: at most one revision. At least two launches are made.
 func Record(ctx context.Context, e session.Env, words []string, note string) error {
 	record := func(ctx context.Context, t *session.Session, q *policy.Request, rev string) error {
@@ -48,12 +47,12 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 		return t.Fail(userErr)
 	}
 	doc := session.Measurement(t, rev, q.Metric, all, n, result, err)
-	if why := refusal(doc, all, n); why != "" || doc.Result != string(bisect.OK) {
+	if why := refusal(doc, all, n); why != "" {
 		code := session.ExitCode(doc.Result)
 		if code == exit.OK {
 			code, doc.Result = exit.Inconclusive, store.Inconclusive
 		}
-		doc.Verdict = "Refused: " + cmp.Or(why, doc.Verdict)
+		doc.Verdict = "Not recorded. " + why
 		return t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Verdict, Code: code, Cause: err, Document: &doc})
 	}
 	b := baselineOf(t, doc, all, on)
@@ -61,34 +60,29 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	return keep(t, b)
 }
 
-// refusal says why a revision is not recorded; "" if it is, and also if the machine or the user stopped the
-// launches, which has a message of its own. Later commits are compared with a baseline, so it is refused rather
-// than recorded with a gap.
+// refusal says in a sentence why a revision is not recorded; "" if it is. Later commits are compared with a baseline,
+// so it is refused rather than recorded with a gap.
 func refusal(m report.Measurement, all []bisect.Outcome, asked int) string {
+	if m.Result != string(bisect.OK) || len(all) < asked {
+		return m.Verdict
+	}
 	var s compare.Side
 	for _, o := range all {
 		s.Note(o)
 	}
-	switch {
-	case m.Result == store.Interrupted || m.Result == store.Infra:
-		return ""
-	case s.Failed > 0:
-		return fmt.Sprintf("it is not good. %s", m.Verdict)
-	case len(all) < asked:
-		return fmt.Sprintf("budget used up after %d of %d launches.", len(all), asked)
-	case s.Counted == 0:
-		return fmt.Sprintf("none of %d launches gave times that count: %s.", len(all), s.Left[0].Why)
+	if s.Counted == 0 {
+		return fmt.Sprintf("None of %d launches gave times that count: %s.", len(all), s.Left[0].Why)
 	}
 	return ""
 }
 
 // keep stores a baseline and adds its commit to the good ones from which later searches start.
 func keep(t *session.Session, b Baseline) error {
-	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %d launches ended well", b.Launches)}
+	good := store.Good{Commit: b.Commit, When: b.Recorded, Session: b.Session, Detail: fmt.Sprintf("a baseline, %s passed", words.Count(b.Launches, "launch"))}
 	if err := t.Store.RecordGood(good); err != nil {
 		return t.Fail(exit.With(exit.Machine, err))
 	}
-	summary := fmt.Sprintf("Recorded: each of %d launches ended well.", b.Launches)
+	summary := fmt.Sprintf("Recorded. %s passed.", words.All(b.Launches, "launch"))
 	return t.Conclude(session.Conclusion{Result: string(bisect.OK), Summary: summary, Document: b, Show: func() error {
 		fmt.Fprintln(t.Output.Stdout, summary)
 		return b.Print(t.Output.Stdout, nil)

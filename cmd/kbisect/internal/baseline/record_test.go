@@ -105,13 +105,13 @@ func TestRecord(t *testing.T) {
 	if b.Imported || b.Launches != 3 || b.Subject != "the base" || b.Version != "test" || b.Config.Run != "./run.sh" || b.Levels[0].Median != 2.02 {
 		t.Errorf("%+v", b)
 	}
-	for _, want := range []string{"Recorded: each of 3 launches ended well.\n", "note      before the [2J rewrite\n", "time of n1  lower"} {
+	for _, want := range []string{"Recorded. All 3 launches passed.\n", "note      before the [2J rewrite\n", "time of n1  lower"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("no %q in\n%s", want, printed)
 		}
 	}
 	goods, err := st.Goods()
-	if err != nil || len(goods) != 1 || goods[0].Commit != b.Commit || goods[0].Session != b.Session || goods[0].Detail != "a baseline, 3 launches ended well" {
+	if err != nil || len(goods) != 1 || goods[0].Commit != b.Commit || goods[0].Session != b.Session || goods[0].Detail != "a baseline, 3 launches passed" {
 		t.Errorf("%+v, %v", goods, err)
 	}
 	var file bytes.Buffer
@@ -143,13 +143,13 @@ func TestRecordRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"fails", from(1, bisect.Outcome{Class: bisect.Crash, Why: "SIGSEGV"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Refused: it is not good. It fails in each of 2 launches: crash: SIGSEGV."},
-		{"fails once", from(3, bisect.Outcome{Class: bisect.Wrong, Why: "exit 1"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Refused: it is not good. It fails in 1 of 3 launches: wrong: exit 1."},
-		{"does not build", from(1, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 2"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Refused: it is not good."},
-		{"budget", from(2, late, nil), policy.Request{Launches: 4, Budget: time.Minute}, exit.Inconclusive, "Refused: budget used up after 2 of 4 launches."},
-		{"times do not count", from(1, bisect.Outcome{Class: bisect.OK, Unfit: "throttled"}, nil), policy.Request{Launches: 2}, exit.Inconclusive, "Refused: none of 2 launches gave times that count: throttled."},
-		{"machine problem", from(2, bisect.Outcome{}, lost), policy.Request{Launches: 3}, exit.Machine, "Refused: Stopped: machine problem; no verdict on the candidate."},
-		{"interrupted", from(2, bisect.Outcome{}, context.Canceled), policy.Request{Launches: 3}, exit.Interrupted, "Refused: Interrupted; the launches made so far are kept."},
+		{"fails", from(1, bisect.Outcome{Class: bisect.Crash, Why: "SIGSEGV"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Not recorded. Both launches failed: crash: SIGSEGV."},
+		{"fails once", from(3, bisect.Outcome{Class: bisect.Wrong, Why: "exit 1"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Not recorded. 1 of 3 launches failed: wrong: exit 1."},
+		{"does not build", from(1, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 2"}, nil), policy.Request{Launches: 3}, exit.Inconclusive, "Not recorded. The launch failed: build-failed"},
+		{"budget", from(2, late, nil), policy.Request{Launches: 4, Budget: time.Minute}, exit.Inconclusive, "Not recorded. The budget was used up after 2 of 4 launches; none failed."},
+		{"times do not count", from(1, bisect.Outcome{Class: bisect.OK, Unfit: "throttled"}, nil), policy.Request{Launches: 2}, exit.Inconclusive, "Not recorded. None of 2 launches gave times that count: throttled."},
+		{"machine problem", from(2, bisect.Outcome{}, lost), policy.Request{Launches: 3}, exit.Machine, "Not recorded. Stopped: machine problem; no verdict on the candidate."},
+		{"interrupted", from(2, bisect.Outcome{}, context.Canceled), policy.Request{Launches: 3}, exit.Interrupted, "Not recorded. Interrupted; the launches made so far are kept."},
 		{"another metric", well, policy.Request{Launches: 2, Metric: "tims"}, exit.UsageError, ""},
 		{"one launch", well, policy.Request{Launches: 1}, exit.UsageError, ""},
 	} {

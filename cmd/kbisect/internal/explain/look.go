@@ -207,7 +207,7 @@ func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspe
 	case !s.ran():
 		x.miss("profile of %s: it was only built", s.candidate.Brief())
 	case s.wall() == 0:
-		x.miss("profile of %s: no launch ended well", s.candidate.Brief())
+		x.miss("profile of %s: no launch passed", s.candidate.Brief())
 	default:
 		if in.Python() {
 			if err := x.torch(ctx, s, in); err != nil {

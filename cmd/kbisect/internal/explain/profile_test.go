@@ -147,7 +147,7 @@ func TestWhyThereIsNoProfile(t *testing.T) {
 		{false, nil, "the session has no device"},
 		{true, nil, "profile of 1234567890: it was only built"},
 		{true, []bisect.Outcome{{Class: bisect.OK}}, "profile of 1234567890: it was only built"},
-		{true, []bisect.Outcome{crash}, "profile of 1234567890: no launch ended well"},
+		{true, []bisect.Outcome{crash}, "profile of 1234567890: no launch passed"},
 	} {
 		x := &explainer{profiles: true, device: c.device}
 		if err := x.profile(t.Context(), &examined{candidate: bisect.Candidate{Commit: "1234567890abcdef"}, outcomes: c.outcomes}, nil); err != nil {

@@ -239,7 +239,7 @@ func TestPushOfANewBranch(t *testing.T) {
 	base := p.commit(t, "base")
 	a := p.commit(t, "a")
 	p.show = taking(map[string]bisect.Outcome{"first": {Wall: 9}, "base": {Wall: 1}, "a": {Wall: 2}})
-	if stopped, said, err := p.push(t, time.Minute, line(a, "refs/heads/new", "")); stopped || err != nil || !strings.Contains(said, "kbisect: new "+a[:10]+": passes: The launch ended well\n") {
+	if stopped, said, err := p.push(t, time.Minute, line(a, "refs/heads/new", "")); stopped || err != nil || !strings.Contains(said, "kbisect: new "+a[:10]+": passes: The launch passed\n") {
 		t.Errorf("without a remote: %v, %v:\n%s", stopped, err, said)
 	}
 	p.Git(t, "update-ref", "refs/remotes/origin/old", first)

@@ -170,7 +170,7 @@ func (h *history) order(ctx context.Context, all bool) ([]string, error) {
 		order = h.merge(order, missing)
 	}
 	if len(order) == 0 {
-		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that ended well\nhint: kbisect measure makes one, and --all-commits shows those of other branches")
+		return nil, exit.Usagef("no commit on the first parents of HEAD has a launch that passed\nhint: kbisect measure makes one, and --all-commits shows those of other branches")
 	}
 	return order, nil
 }

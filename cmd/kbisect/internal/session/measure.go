@@ -154,15 +154,13 @@ func measureVerdict(m report.Measurement, s compare.Side, asked int) string {
 	case s.Launches == 0:
 		return "The budget was used up before the first launch ended."
 	case s.Failed == s.Launches:
-		return fmt.Sprintf("It fails in each of %d launches: %s.", s.Launches, s.Failure.Describe())
+		return fmt.Sprintf("%s failed: %s.", words.All(s.Launches, "launch"), s.Failure.Describe())
 	case s.Failed > 0:
-		return fmt.Sprintf("It fails in %d of %d launches: %s.", s.Failed, s.Launches, s.Failure.Describe())
+		return fmt.Sprintf("%d of %d launches failed: %s.", s.Failed, s.Launches, s.Failure.Describe())
 	case s.Launches < asked:
-		return fmt.Sprintf("%s ended well, of %d; the budget was used up.", words.Count(s.Launches, "launch"), asked)
-	case s.Launches == 1:
-		return "The launch ended well."
+		return fmt.Sprintf("The budget was used up after %d of %d launches; none failed.", s.Launches, asked)
 	}
-	return fmt.Sprintf("Each of %d launches ended well.", s.Launches)
+	return words.All(s.Launches, "launch") + " passed."
 }
 
 // SummaryOf describes the values of a metric over launches, in the metric's unit, leaving out launches without a value.

@@ -272,14 +272,14 @@ func TestMeasure(t *testing.T) {
 		code     int
 		verdict  string
 	}{
-		{"well", well, 4, "", "ok", 4, 0, "Each of 4 launches ended well."},
-		{"once", well, 1, "", "ok", 1, 0, "The launch ended well."},
-		{"never", from(1, crash("SIGSEGV")), 9, "", "crash", 2, exit.Inconclusive, "It fails in each of 2 launches: crash in run: SIGSEGV."},
-		{"sometimes", from(3, crash("SIGSEGV")), 4, "", "crash", 4, exit.Inconclusive, "It fails in 2 of 4 launches: crash in run: SIGSEGV."},
-		{"does not build", from(1, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 2"}), 9, "", "build-failed", 1, exit.Inconclusive, "It fails in each of 1 launch"},
-		{"skips", from(1, bisect.Outcome{Class: bisect.Skip, Why: "no such device"}), 9, "", "skip", 1, exit.Inconclusive, "It fails in each of 1 launch"},
-		{"a metric that is sent", well, 2, "time", "ok", 2, 0, "Each of 2"},
-		{"the time of the process", well, 2, "wall", "ok", 2, 0, "Each of 2"},
+		{"well", well, 4, "", "ok", 4, 0, "All 4 launches passed."},
+		{"once", well, 1, "", "ok", 1, 0, "The launch passed."},
+		{"never", from(1, crash("SIGSEGV")), 9, "", "crash", 2, exit.Inconclusive, "Both launches failed: crash in run: SIGSEGV."},
+		{"sometimes", from(3, crash("SIGSEGV")), 4, "", "crash", 4, exit.Inconclusive, "2 of 4 launches failed: crash in run: SIGSEGV."},
+		{"does not build", from(1, bisect.Outcome{Class: bisect.BuildFailed, Why: "exit 2"}), 9, "", "build-failed", 1, exit.Inconclusive, "The launch failed: "},
+		{"skips", from(1, bisect.Outcome{Class: bisect.Skip, Why: "no such device"}), 9, "", "skip", 1, exit.Inconclusive, "The launch failed: "},
+		{"a metric that is sent", well, 2, "time", "ok", 2, 0, "Both launches passed."},
+		{"the time of the process", well, 2, "wall", "ok", 2, 0, "Both launches passed."},
 	} {
 		b := newBench(t, func(_ string, n int) (bisect.Outcome, error) { return c.show(n) })
 		b.env.Request.Name, b.env.Request.Launches, b.env.Request.Metric = "measure", c.launches, c.metric
@@ -339,7 +339,7 @@ func TestMeasureWithinABudget(t *testing.T) {
 	if err := Measure(t.Context(), b.env, nil); err != nil {
 		t.Fatal(err)
 	}
-	if doc := b.printed[0].(*report.Measurement); doc.Verdict != "2 launches ended well, of 9; the budget was used up." {
+	if doc := b.printed[0].(*report.Measurement); doc.Verdict != "The budget was used up after 2 of 9 launches; none failed." {
 		t.Error(doc.Verdict)
 	}
 }
