@@ -81,7 +81,7 @@ type Request struct {
 	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
-	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start: see package early
+	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start: see package prestart
 	Tentative bool    // a failure may rest on a process that was started early, since a proof is made without
 	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run

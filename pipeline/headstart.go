@@ -58,7 +58,7 @@ func besideNext(ctx context.Context, p *Pipeline, w *workspace.Workspace, o tria
 // begin gives the launch after r a head start, if it is known, and if the program tells when it has loaded and takes long
 // to do so.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
-	if p.after != r.ID() || p.early == nil || p.clean || p.reference.Times["load"] < worthHeadStart {
+	if p.after != r.ID() || p.prestart == nil || p.clean || p.reference.Times["load"] < worthHeadStart {
 		return
 	}
 	p.after, r = bisect.TrialID{}, p.next
@@ -73,7 +73,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	order.Report, order.OnTimed = h.report, func(on bool) {
 		h.timed(on)
 		p.ahead.freeze(on)
-		p.early.Freeze(on)
+		p.prestart.Freeze(on)
 	}
 	p.headStart = h
 	go func() {

@@ -28,7 +28,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/hint"
-	"github.com/kbisect/kbisect/pipeline/early"
+	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -44,7 +44,7 @@ type Pipeline struct {
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
-	early      *early.Pool
+	prestart   *prestart.Pool
 	before     reading        // what the devices reported before the last launch
 	left       bool           // another launch of ours was on the devices when the last one was judged
 	after      bisect.TrialID // the launch that next comes right after
@@ -82,8 +82,8 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
 	p.workspaces.config = &p.Config
-	if c.Recipe.Early {
-		p.early = early.New(ctx, filepath.Join(root.Dir, "early"))
+	if c.Recipe.Prestart {
+		p.prestart = prestart.New(ctx, filepath.Join(root.Dir, "early"))
 	}
 	p.workspaces.openMemory(ctx)
 	switch {
@@ -100,7 +100,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 func (p *Pipeline) Close() error {
 	p.headStart.drop()
 	p.machine.close()
-	p.early.Close()
+	p.prestart.Close()
 	if p.Config.First != nil {
 		return p.workspaces.close()
 	}
@@ -207,7 +207,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			return o, broken
 		}
 		if why := p.machine.removed(r.Candidate, lost); why != "" {
-			p.early.Await(nil)
+			p.prestart.Await(nil)
 			if err := p.workspaces.drop(p.workspaces.name(r)); err != nil {
 				return o, err
 			}
@@ -302,9 +302,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		return o, nil
 	}
 	if !r.Timing {
-		p.early.Await(nil)
+		p.prestart.Await(nil)
 		if r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
-			p.early.Drop()
+			p.prestart.Drop()
 		}
 	}
 	w, built, err := p.prepare(ctx, r)
@@ -354,7 +354,7 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 		return h.w, h.built, nil
 	}
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
-		p.early.Await(w) // a process that tears down may still use the files that are about to change
+		p.prestart.Await(w) // a process that tears down may still use the files that are about to change
 	}
 	w, err := p.workspaces.get(r)
 	if err != nil {
@@ -426,7 +426,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		return o, err
 	}
 	if !p.headStart.of(r) { // else its caches are in use already
-		p.early.Await(w)
+		p.prestart.Await(w)
 		var from []*workspace.Workspace
 		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || any) {
 			from = p.workspaces.ends()
@@ -476,7 +476,7 @@ func expect(p *Pipeline, o trial.Order) {
 	ws, r := &p.workspaces, o.Request
 	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
 	first := r.Purpose == bisect.Searching && r.Timing && !ws.second && ws.open[secondSearch] == nil
-	if !(end || first) || o.Early == nil || !o.Early.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
+	if !(end || first) || o.Prestart == nil || !o.Prestart.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	fill := func(why bisect.Purpose) {
@@ -512,7 +512,7 @@ func greeted(ctx context.Context, p *Pipeline) error {
 
 // orderOf is the order for a launch of a request. Report and OnTimed are for the caller to set.
 func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
-	pool := p.early
+	pool := p.prestart
 	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
 		pool.Await(nil)
 		pool = nil
@@ -520,7 +520,7 @@ func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
 	return trial.Order{
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
-		Early: pool, Failure: p.failure,
+		Prestart: pool, Failure: p.failure,
 	}
 }
 
@@ -555,11 +555,11 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		}
 	}
 	alone := func(phase string, limit time.Duration) {
-		if !held && !trial.Loads(phase) && p.early.Leaving() {
+		if !held && !trial.Loads(phase) && p.prestart.Leaving() {
 			held = true
 			pause <- true
 			go func() {
-				p.early.Await(nil)
+				p.prestart.Await(nil)
 				pause <- false
 			}()
 		}
@@ -568,7 +568,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	order := orderOf(p, r, patience)
 	order.Report, order.OnTimed = alone, func(on bool) {
 		p.ahead.freeze(on)
-		p.early.Freeze(on)
+		p.prestart.Freeze(on)
 		p.headStart.freeze(on)
 	}
 	expect(p, order)

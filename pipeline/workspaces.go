@@ -96,7 +96,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
 	ws.second = false
-	if r.Purpose != bisect.Searching || !r.Timing || p.early == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
+	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	first := ws.of(r)
@@ -104,7 +104,7 @@ func turns(p *Pipeline, r bisect.Request) {
 		return
 	}
 	if ws.second = true; !Holds(p, r) {
-		ws.second = p.early.In(first)
+		ws.second = p.prestart.In(first)
 	}
 }
 

@@ -48,8 +48,8 @@ kernels/kernelbot: bisect/hint kernels/plainfile kernels/protocol
 kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
-pipeline/early: bisect kernels pipeline/proc pipeline/workspace
-pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/early pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline/prestart: bisect kernels pipeline/proc pipeline/workspace
+pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/prestart pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
 pipeline/folder:
@@ -60,20 +60,20 @@ pipeline/proc/internal/perf: bisect/hint
 pipeline/proc/internal/ps:
 pipeline/proc/internal/self:
 pipeline/proc/internal/warden: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self
-pipeline/reads: bisect pipeline/folder pipeline/source
+pipeline/fileaccess: bisect pipeline/folder pipeline/source
 pipeline/remote: bisect bisect/hint kernels kernels/metrics pipeline pipeline/cache pipeline/folder pipeline/gpu pipeline/proc pipeline/remote/executor pipeline/source pipeline/trial pipeline/workspace
 pipeline/remote/executor: bisect/hint kernels kernels/lazy
 pipeline/slots: bisect
-pipeline/source: bisect/hint pipeline/source/internal/commits pipeline/source/internal/inputs pipeline/source/internal/made pipeline/source/internal/objects pipeline/source/internal/trees
-pipeline/source/export: pipeline/folder pipeline/source pipeline/source/gitdir pipeline/source/internal/attributes pipeline/source/internal/commits pipeline/source/internal/made pipeline/source/internal/objects pipeline/source/internal/trees
+pipeline/source: bisect/hint pipeline/source/internal/commits pipeline/source/internal/inputkey pipeline/source/internal/synthetic pipeline/source/internal/objects pipeline/source/internal/trees
+pipeline/source/export: pipeline/folder pipeline/source pipeline/source/gitdir pipeline/source/internal/attributes pipeline/source/internal/commits pipeline/source/internal/synthetic pipeline/source/internal/objects pipeline/source/internal/trees
 pipeline/source/gitdir: pipeline/folder
 pipeline/source/gittest:
 pipeline/source/internal/attributes: pipeline/source/internal/wildmatch
 pipeline/source/internal/commits:
-pipeline/source/internal/inputs: pipeline/source/internal/kept
-pipeline/source/internal/kept:
-pipeline/source/internal/made: pipeline/source/internal/objects pipeline/source/internal/trees
-pipeline/source/internal/objects: bisect/hint pipeline/source/internal/commits pipeline/source/internal/inputs pipeline/source/internal/packs pipeline/source/owner
+pipeline/source/internal/inputkey: pipeline/source/internal/cachefile
+pipeline/source/internal/cachefile:
+pipeline/source/internal/synthetic: pipeline/source/internal/objects pipeline/source/internal/trees
+pipeline/source/internal/objects: bisect/hint pipeline/source/internal/commits pipeline/source/internal/inputkey pipeline/source/internal/packs pipeline/source/owner
 pipeline/source/internal/packs:
 pipeline/source/internal/trees: pipeline/source/internal/objects
 pipeline/source/internal/wildmatch:
@@ -81,8 +81,8 @@ pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source pipeline/source/internal/attributes
 pipeline/stopwatch:
 pipeline/store:
-pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/early pipeline/proc pipeline/source pipeline/workspace
-pipeline/workspace: bisect bisect/hint pipeline/folder pipeline/proc pipeline/reads pipeline/source pipeline/source/export
+pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/prestart pipeline/proc pipeline/source pipeline/workspace
+pipeline/workspace: bisect bisect/hint pipeline/folder pipeline/proc pipeline/fileaccess pipeline/source pipeline/source/export
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial
 cmd/kbisect/internal/detect: bisect/metric cmd/kbisect/internal/config cmd/kbisect/internal/exit kernels kernels/harness kernels/kernelbot kernels/lazy pipeline/source
@@ -96,7 +96,7 @@ cmd/kbisect/internal/past: bisect bisect/compare bisect/metric bisect/report bis
 cmd/kbisect/internal/policy: bisect bisect/search bisect/metric bisect/report/words bisect/sets/flags cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/wording kernels kernels/cuda kernels/metrics pipeline pipeline/remote/executor pipeline/gpu pipeline/source pipeline/source/hunks pipeline/trial
 cmd/kbisect/internal/preview: bisect bisect/compare bisect/find bisect/metric bisect/report bisect/report/words bisect/search bisect/search/question cmd/kbisect/internal/detect cmd/kbisect/internal/exit cmd/kbisect/internal/policy cmd/kbisect/internal/search cmd/kbisect/internal/session cmd/kbisect/internal/wording fixtures/simulate pipeline/source pipeline/store
 cmd/kbisect/internal/progress: bisect bisect/search bisect/report/words bisect/sets cmd/kbisect/internal/wording pipeline
-cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/report/words bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/capacity pipeline/reads pipeline/source pipeline/source/export pipeline/source/hunks pipeline/store pipeline/trial cmd/kbisect/internal/past
+cmd/kbisect/internal/search: bisect bisect/compare bisect/effects bisect/find bisect/search bisect/metric bisect/report bisect/report/words bisect/sets bisect/sets/flags cmd/kbisect/internal/baseline cmd/kbisect/internal/config cmd/kbisect/internal/exit cmd/kbisect/internal/explain cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline pipeline/capacity pipeline/fileaccess pipeline/source pipeline/source/export pipeline/source/hunks pipeline/store pipeline/trial cmd/kbisect/internal/past
 cmd/kbisect/internal/session: bisect bisect/belief/levels bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/progress cmd/kbisect/internal/wording kernels kernels/metrics kernels/protocol pipeline pipeline/remote pipeline/remote/executor pipeline/cache pipeline/gpu pipeline/proc pipeline/source pipeline/stopwatch pipeline/store pipeline/trial pipeline/workspace pipeline/source/hunks pipeline/slots
 cmd/kbisect/internal/wording:
 `)

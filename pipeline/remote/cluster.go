@@ -313,7 +313,7 @@ func (c *Cluster) block(r bisect.Request) (Spec, error) {
 	case c.good != nil && r.Purpose != bisect.EndGood && (r.Hurry != "" || multiples):
 		s.Reference = c.reference(c.good.Candidate, r)
 	}
-	if made, ok := source.MadeOf(c.config.Repo, r.Candidate.Commit); ok {
+	if made, ok := source.SyntheticOf(c.config.Repo, r.Candidate.Commit); ok {
 		s.Made = filepath.Join(c.dir, "made", r.Candidate.Commit+".json")
 		if _, err := os.Stat(s.Made); err != nil {
 			return s, writeJSON(s.Made, made)

@@ -53,7 +53,7 @@ func pack(ctx context.Context, repo *source.Repo, s Spec, file string, most int6
 				}
 			}
 		}
-		if made, ok := source.MadeOf(repo, s.Request.Candidate.Commit); ok {
+		if made, ok := source.SyntheticOf(repo, s.Request.Candidate.Commit); ok {
 			need(made.Sides...)
 			if err := writeJSON(filepath.Join(scratch, madeFile), made); err != nil {
 				return err

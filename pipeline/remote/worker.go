@@ -158,7 +158,7 @@ func (s Spec) pipeline(ctx context.Context) (p *pipeline.Pipeline, closeAll func
 	}
 	closers = append(closers, func() { repo.Close() })
 	if s.Made != "" {
-		var made source.Made
+		var made source.Synthetic
 		if ok, err := readJSON(s.Made, &made); err != nil || !ok {
 			return nil, nil, cmp.Or(err, fmt.Errorf("%s does not exist", s.Made))
 		}

@@ -6,17 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/pipeline/source/internal/made"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
+	"github.com/kbisect/kbisect/pipeline/source/internal/synthetic"
 	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
-// What stands in trees, and what is to change there, as packages objects, trees and made have it.
+// What stands in trees, and what is to change there, as packages objects, trees and synthetic have it.
 type (
 	Entry      = objects.Entry
 	TreeChange = trees.Change
-	Edit       = made.Edit
-	Made       = made.Commit // of [Comparison.Compose], as data for another process
+	Edit       = synthetic.Edit
+	Synthetic  = synthetic.Commit // of [Comparison.Compose], as data for another process
 )
 
 // The modes of an Entry.
@@ -177,15 +177,15 @@ func (c *Comparison) Blob(id string, limit int64) (data []byte, ok bool, err err
 func (c *Comparison) Compose(edits []Edit) (string, error) {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
-	id, err := made.Compose(c.repo.read.Objects, c.repo.made, c.fromTree, c.From, c.To, edits)
+	id, err := synthetic.Compose(c.repo.read.Objects, c.repo.synthetic, c.fromTree, c.From, c.To, edits)
 	if err != nil {
 		return "", fmt.Errorf("compose a commit between %s and %s: %w", objects.Short(c.From), objects.Short(c.To), err)
 	}
 	return id, nil
 }
 
-// MadeOf is a commit of [Comparison.Compose]; ok is false for one that the repository holds.
-func MadeOf(r *Repo, commit string) (Made, bool) { return r.made.Pack(commit) }
+// SyntheticOf is a commit of [Comparison.Compose]; ok is false for one that the repository holds.
+func SyntheticOf(r *Repo, commit string) (Synthetic, bool) { return r.synthetic.Pack(commit) }
 
 // Adopt makes a commit of another process known to a repository that holds what it was made from.
-func Adopt(r *Repo, m Made) error { return r.made.Unpack(m) }
+func Adopt(r *Repo, m Synthetic) error { return r.synthetic.Unpack(m) }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
-	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
+	"github.com/kbisect/kbisect/pipeline/source/internal/cachefile"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
@@ -75,7 +75,7 @@ func TestKeptKeys(t *testing.T) {
 	}
 	culprit := want.Commits[len(want.Commits)-5]
 	parent := want.Commits[culprit.InRange[0]]
-	kept.Write(files[0], []byte(strings.Replace(kept.Read(files[0]), culprit.Key, parent.Key, 1)))
+	cachefile.Write(files[0], []byte(strings.Replace(cachefile.Read(files[0]), culprit.Key, parent.Key, 1)))
 	repo, got, _ := ranged()
 	if reflect.DeepEqual(got, want) {
 		t.Fatal("there is no lie")

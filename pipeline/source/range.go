@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
-	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputkey"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
 )
 
@@ -110,7 +110,7 @@ func considered(c *commits.Node, firstParent bool) []string {
 // simplify says, from the bad end down, which commits of a range count and which of these are
 // neutral, and gives them keys.
 func (r *reader) simplify(
-	ctx context.Context, rng *Range, list []*commits.Node, k *inputs.Keys, firstParent bool,
+	ctx context.Context, rng *Range, list []*commits.Node, k *inputkey.Keys, firstParent bool,
 ) (err error) {
 	onward := make([]bool, len(list)) // they descend from the good end
 	for i, c := range rng.Commits {
@@ -170,7 +170,7 @@ next:
 }
 
 // keyOutside is the key of a commit that is not in a range.
-func (r *reader) keyOutside(rng *Range, k *inputs.Keys, id string) (string, error) {
+func (r *reader) keyOutside(rng *Range, k *inputkey.Keys, id string) (string, error) {
 	if id == rng.Good.ID {
 		return rng.GoodKey, nil
 	}
@@ -185,15 +185,15 @@ func (r *reader) keyOutside(rng *Range, k *inputs.Keys, id string) (string, erro
 }
 
 // newKeys computes fingerprints of trees at clean paths.
-func newKeys(o objects.Reader, paths []string) *inputs.Keys {
-	return inputs.New(paths, func(tree string) ([]byte, error) { return objects.Read(o, tree, "tree") })
+func newKeys(o objects.Reader, paths []string) *inputkey.Keys {
+	return inputkey.New(paths, func(tree string) ([]byte, error) { return objects.Read(o, tree, "tree") })
 }
 
 // keyOf is the fingerprint of a commit. One that cannot be read is like no other; it is set aside
 // when it is exported.
-func keyOf(k *inputs.Keys, id, tree string) (string, error) {
+func keyOf(k *inputkey.Keys, id, tree string) (string, error) {
 	key, err := k.Of(tree)
-	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) || errors.Is(err, inputs.ErrMalformed) {
+	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) || errors.Is(err, inputkey.ErrMalformed) {
 		return "unreadable " + tree, nil
 	}
 	if err != nil {

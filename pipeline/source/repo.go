@@ -29,9 +29,9 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/source/internal/commits"
-	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
-	"github.com/kbisect/kbisect/pipeline/source/internal/made"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputkey"
 	"github.com/kbisect/kbisect/pipeline/source/internal/objects"
+	"github.com/kbisect/kbisect/pipeline/source/internal/synthetic"
 	"github.com/kbisect/kbisect/pipeline/source/internal/trees"
 )
 
@@ -46,11 +46,11 @@ type (
 
 // Repo is an open repository. It is safe for concurrent use.
 type Repo struct {
-	warnings []string
-	autocrlf chan struct{} // closed once converts is known
-	converts bool          // git would change line endings of this repository
-	made     *made.Objects // by Comparison.Compose
-	held     *trees.Held   // by its exports
+	warnings  []string
+	autocrlf  chan struct{}      // closed once converts is known
+	converts  bool               // git would change line endings of this repository
+	synthetic *synthetic.Objects // by Comparison.Compose
+	held      *trees.Held        // by its exports
 
 	mu   sync.Mutex // guards read
 	read *reader
@@ -75,8 +75,8 @@ func Open(dir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repo{warnings: warnings, made: made.New(), held: &trees.Held{}}
-	from.Objects = made.Overlay{Reader: from.Objects, Made: r.made}
+	r := &Repo{warnings: warnings, synthetic: synthetic.New(), held: &trees.Held{}}
+	from.Objects = synthetic.Overlay{Reader: from.Objects, Made: r.synthetic}
 	_, lookErr := exec.LookPath("git")
 	r.read = &reader{Repo: from, haveGit: lookErr == nil, known: map[string]Commit{}, list: newList(from.Features)}
 	if len(from.Features.Shallow) > 0 {
@@ -261,7 +261,7 @@ func (r *Repo) Key(id string, paths []string) (string, error) {
 		return "", err
 	}
 	key, err := newKeys(r.read.Objects, clean).Of(c.Tree)
-	if errors.Is(err, inputs.ErrMalformed) {
+	if errors.Is(err, inputkey.ErrMalformed) {
 		err = objects.Unreadable("%v", err)
 	}
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *Repo) Has(id, path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	nothing := inputs.New([]string{path}, nil).Empty(len(id))
+	nothing := inputkey.New([]string{path}, nil).Empty(len(id))
 	return key != nothing, nil
 }
 

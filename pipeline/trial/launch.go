@@ -13,7 +13,7 @@ import (
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/kernels/protocol"
-	"github.com/kbisect/kbisect/pipeline/early"
+	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -29,7 +29,7 @@ type Order struct {
 	ProbeDir  string                                  // where the probe for Python is written
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	OnTimed   func(on bool)                           // told when times begin and cease to count; may be nil
-	Early     *early.Pool                             // starts interpreters before their turn; may be nil
+	Prestart  *prestart.Pool                          // starts interpreters before their turn; may be nil
 	Failure   bisect.Outcome                          // how the bad end failed; no class if it did not, or is not known
 }
 
@@ -79,18 +79,18 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {
-		beside := o.Early.Leaving()
+		beside := o.Prestart.Leaving()
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
 		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
 		// with nothing beside it that may hold the memory of the device.
-		doubtful := (x.early != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
+		doubtful := (x.waiter != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
 		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
 		}
 		// It was paused as soon as it said so, but may have taken times before that, and one may hold the pause.
 		if doubtful || x.disturbed && err == nil {
-			o.Early.Await(nil)
+			o.Prestart.Await(nil)
 			// It finds the caches empty, as the first one did.
 			if w.Caches.Warmed != o.Request.Candidate {
 				if err := w.ClearCaches(); err != nil {
@@ -100,13 +100,13 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
 			if run, err = x.run(ctx); doubtful && err == nil && run.Outcome.Class == bisect.OK {
-				o.Early.Doubt(w)
+				o.Prestart.Doubt(w)
 				if beside {
-					o.Early.Stay()
+					o.Prestart.Stay()
 				}
 			}
 		}
-		run.Outcome.Ahead = x.early != nil
+		run.Outcome.Ahead = x.waiter != nil
 		if err != nil || run.NotStarted {
 			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)
 			return run, err

@@ -8,7 +8,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
-	"github.com/kbisect/kbisect/pipeline/early"
+	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -34,7 +34,7 @@ type process struct {
 	until     time.Duration     // when it ended or reached a limit, since its start
 	counts    bool              // the times of the phase in force count
 	disturbed bool              // times began to count while the process before still tore down, which takes longer than this one's start
-	early     *early.Waiter     // the process that was started before its turn; nil: none
+	waiter    *prestart.Waiter  // the process that was started before its turn; nil: none
 	plain     bool              // it must not be started early, nor left to tear down
 	said      chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
 	left      bool              // it was left to tear down
@@ -116,9 +116,9 @@ func (x *process) timed(phase string) {
 		return
 	}
 	x.counts = on
-	if on && x.order.Early.Leaving() {
+	if on && x.order.Prestart.Leaving() {
 		x.disturbed = true
-		x.order.Early.Stay()
+		x.order.Prestart.Stay()
 	}
 	if x.order.OnTimed != nil {
 		x.order.OnTimed(on)

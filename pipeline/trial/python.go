@@ -57,7 +57,7 @@ func IsPython(dir string, argv []string) bool {
 // imports reports whether a process can tell what others of its program will import: a Python program that is the
 // whole trial.
 func (x *process) imports() bool {
-	return x.order.Early != nil && !x.plain && x.alone && !x.w.Sandboxed() && IsPython(x.order.Recipe.WorkDir(x.w), x.argv)
+	return x.order.Prestart != nil && !x.plain && x.alone && !x.w.Sandboxed() && IsPython(x.order.Recipe.WorkDir(x.w), x.argv)
 }
 
 // suits reports whether a process may be started early: nothing depends on how long it takes to start, or no time
@@ -78,7 +78,7 @@ func (x *process) proves() bool {
 // count, and they come by the protocol alone.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
-	return x.order.Early != nil && x.order.Early.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
+	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
@@ -106,12 +106,12 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 			return res, err
 		case <-x.said:
 		}
-		if !stop() || !x.order.Early.Leaves() { // ctx has ended, or none may be left any more
+		if !stop() || !x.order.Prestart.Leaves() { // ctx has ended, or none may be left any more
 			<-gone
 			return res, err
 		}
 		x.left = true
-		x.order.Early.Leave(x.w, cancel, func() bool {
+		x.order.Prestart.Leave(x.w, cancel, func() bool {
 			<-gone
 			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
 		})
@@ -122,7 +122,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 // start runs the program of a launch: in a process that waits for it, or else in a new one. If it suits, others are
 // started for the launches that follow in the same workspace.
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
-	r, pool := x.order.Request, x.order.Early
+	r, pool := x.order.Request, x.order.Prestart
 	switch {
 	case x.imports() && pool.Wants(r):
 		return pool.Learn(ctx, x.w, r.Purpose, spec)
@@ -130,16 +130,16 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 		return x.runBy(ctx, spec, proc.Run)
 	}
 	if !x.proves() {
-		x.early = pool.Take(ctx, x.w, spec)
+		x.waiter = pool.Take(ctx, x.w, spec)
 	}
 	go pool.Fill(x.w, r.Purpose, spec)
-	if x.early == nil {
+	if x.waiter == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
 	return x.runBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
-		res, ok, err := x.early.Run(ctx, spec)
+		res, ok, err := x.waiter.Run(ctx, spec)
 		if !ok {
-			x.early = nil
+			x.waiter = nil
 			return proc.Run(ctx, spec)
 		}
 		return res, err
@@ -155,6 +155,6 @@ func Expect(w *workspace.Workspace, o Order) {
 	}
 	x := newProcess(w, o, stages[0], 0)
 	if spec, err := x.spec(); err == nil && x.protocol.Base == "load" && x.suits() {
-		go o.Early.Fill(w, o.Request.Purpose, spec)
+		go o.Prestart.Fill(w, o.Request.Purpose, spec)
 	}
 }

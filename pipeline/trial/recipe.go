@@ -53,7 +53,7 @@ type Recipe struct {
 	Keys         map[string]string  `json:"-"` // cache keys by Candidate.String(): of builds made elsewhere and here; may be nil
 	Probe        Probe              // for Python; "": if no times are compared
 	Learn        bool               // note which files builds and launches open
-	Early        bool               `json:"-"` // interpreters may be started before their turn
+	Prestart     bool               `json:"-"` // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	Logs         string             `json:"-"` // folder for the output of builds and launches, kept
 	Log          *slog.Logger       `json:"-"`

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kbisect/kbisect/pipeline/reads"
+	"github.com/kbisect/kbisect/pipeline/fileaccess"
 )
 
 // Notes are what processes of a workspace have opened in its export, since it was made: a build takes over what an earlier
@@ -22,7 +22,7 @@ func (n *Notes) Add(opened []string, ok bool) {
 	for _, at := range opened {
 		n.opened[at] = true
 	}
-	n.blind = n.blind || !ok || len(n.opened) > reads.MaxOpened
+	n.blind = n.blind || !ok || len(n.opened) > fileaccess.MaxOpened
 }
 
 // Opened lists the files and folders, sorted, by their paths from the root of the export; nil where that is not known, or
@@ -37,6 +37,6 @@ func (n *Notes) Opened() []string {
 // Note begins to note what is opened in the export, before a process is run; done ends it, when the process and all that it
 // started are gone. Quiet is for processes whose times count: nothing of it runs beside them.
 func (w *Workspace) Note(quiet bool) (done func()) {
-	watch := reads.Start(w.Dir, quiet)
-	return func() { w.Notes.Add(watch.Stop()) }
+	recorder := fileaccess.Start(w.Dir, quiet)
+	return func() { w.Notes.Add(recorder.Stop()) }
 }

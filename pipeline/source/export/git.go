@@ -14,7 +14,7 @@ import (
 
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gitdir"
-	"github.com/kbisect/kbisect/pipeline/source/internal/made"
+	"github.com/kbisect/kbisect/pipeline/source/internal/synthetic"
 )
 
 // writeGit gives the slot, and every submodule in it, the git directory of a fresh checkout: HEAD
@@ -52,7 +52,7 @@ func (e *Export) writeGit(ctx context.Context, commit string, changed bool) erro
 		// A commit that exists in memory alone is not one that git finds: HEAD is the one it was
 		// made from.
 		head := m.commit
-		if o, ok := m.repo.Objects.(made.Overlay); ok {
+		if o, ok := m.repo.Objects.(synthetic.Overlay); ok {
 			head = o.Base(commit)
 		}
 		var index []byte

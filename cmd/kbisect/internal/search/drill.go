@@ -14,7 +14,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
-	"github.com/kbisect/kbisect/pipeline/reads"
+	"github.com/kbisect/kbisect/pipeline/fileaccess"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
@@ -207,12 +207,12 @@ func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []
 	if opened[0] == nil || opened[1] == nil {
 		return nil
 	}
-	set, within := reads.NewOpened(opened[:]...), map[string]bool{}
+	set, within := fileaccess.NewOpened(opened[:]...), map[string]bool{}
 	// A file that was renamed counts by either name: the parent opens the old one, the culprit the new one.
 	for _, h := range diff.Hunks {
 		within[h.File], within[h.OldFile] = true, true
 	}
-	for _, change := range reads.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]}) {
+	for _, change := range fileaccess.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]}) {
 		if within[change.Path] && set.Concerns(change) {
 			out = append(out, change.Path)
 		}

@@ -35,7 +35,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
-	"github.com/kbisect/kbisect/pipeline/reads"
+	"github.com/kbisect/kbisect/pipeline/fileaccess"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -378,7 +378,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 		plan.Next = func(a, b bisect.Request) { pipeline.NextLaunch(t.Pipe, a, b) }
 	}
 	if t.Policy.Learn {
-		plan.Untouched = reads.Untouched(ctx, t.Repo, commits)
+		plan.Untouched = fileaccess.Untouched(ctx, t.Repo, commits)
 	}
 	t.Display.Begin(len(commits), matter)
 	return &plan, settled, nil

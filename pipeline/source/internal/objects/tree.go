@@ -3,7 +3,7 @@ package objects
 import (
 	"encoding/hex"
 
-	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputkey"
 )
 
 // The modes of what stands in a tree.
@@ -43,7 +43,7 @@ func ReadTree(o Reader, id string) ([]Entry, error) {
 // written can do harm.
 func parseTree(data []byte, idLen int) ([]Entry, error) {
 	var entries []Entry
-	err := inputs.Entries(data, idLen, func(mode uint32, name, id []byte) {
+	err := inputkey.Entries(data, idLen, func(mode uint32, name, id []byte) {
 		entries = append(entries, Entry{Name: string(name), Mode: mode, ID: hex.EncodeToString(id)})
 	})
 	return entries, err

@@ -1,4 +1,4 @@
-package inputs_test
+package inputkey_test
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/kbisect/kbisect/pipeline/source/internal/inputs"
+	"github.com/kbisect/kbisect/pipeline/source/internal/inputkey"
 )
 
 // forest keeps trees by their ids, as git does, and counts how often one is read.
@@ -99,7 +99,7 @@ func TestEqualKeysAreEqualInputs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &forest{trees: map[string][]byte{}}
 		paths := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"Makefile", "src", "src/a.cu", "src/deep", "src/deep/c.cu", "third/party/x.h", "missing/x"}), 1, 3, rapid.ID).Draw(t, "paths")
-		keys := inputs.New(paths, f.read)
+		keys := inputkey.New(paths, f.read)
 		draw := func(label string) map[string]string {
 			out := map[string]string{}
 			for _, name := range files {
@@ -136,7 +136,7 @@ func TestKeysThroughLinks(t *testing.T) {
 	}
 	a, b := tree("1"), tree("2")
 	for path, differ := range map[string]bool{"include/x.h": true, "include": true, "main.c": false, "src/include/x.h": true, "include2/x.h": false} {
-		keys := inputs.New([]string{path}, f.read)
+		keys := inputkey.New([]string{path}, f.read)
 		keyA, errA := keys.Of(a)
 		keyB, errB := keys.Of(b)
 		if errA != nil || errB != nil || (keyA != keyB) != differ {
@@ -148,7 +148,7 @@ func TestKeysThroughLinks(t *testing.T) {
 // Without paths a tree is its own key, and is not read.
 func TestKeysOfWholeTrees(t *testing.T) {
 	f := &forest{trees: map[string][]byte{}}
-	keys := inputs.New(nil, f.read)
+	keys := inputkey.New(nil, f.read)
 	if id := f.plant(nil); keys.Empty(40) != id {
 		t.Errorf("the empty tree is %s, not %s", keys.Empty(40), id)
 	}
@@ -161,7 +161,7 @@ func TestKeysOfWholeTrees(t *testing.T) {
 func TestKeysAreKept(t *testing.T) {
 	f := &forest{trees: map[string][]byte{}}
 	dir, paths := t.TempDir(), []string{"src/deep"}
-	keys := inputs.New(paths, f.read)
+	keys := inputkey.New(paths, f.read)
 	var trees, want []string
 	for i := range 600 {
 		trees = append(trees, f.plant(map[string]string{"src/deep/c.cu": fmt.Sprint(i / 200), "docs/a.md": fmt.Sprint(i)}))
@@ -181,7 +181,7 @@ func TestKeysAreKept(t *testing.T) {
 		reads int
 	}{{"kept", paths, 0}, {"for other paths", []string{"docs"}, 600}} {
 		f.reads = 0
-		again := inputs.New(x.paths, f.read)
+		again := inputkey.New(x.paths, f.read)
 		again.Load(dir)
 		for i, tree := range trees {
 			if key, err := again.Of(tree); err != nil || (key == want[i]) != (x.reads == 0) {
@@ -200,7 +200,7 @@ func TestKeysAreKept(t *testing.T) {
 		}
 	}
 	f.reads = 0
-	damaged := inputs.New(paths, f.read)
+	damaged := inputkey.New(paths, f.read)
 	damaged.Load(dir)
 	for i, tree := range trees {
 		if key, err := damaged.Of(tree); err != nil || key != want[i] {
@@ -217,11 +217,11 @@ func TestMalformedTrees(t *testing.T) {
 	f := &forest{trees: map[string][]byte{}}
 	whole := f.trees[f.plant(map[string]string{"src/a.cu": "1"})]
 	for _, data := range [][]byte{whole[:len(whole)-1], whole[:8], whole[:3], []byte("9" + string(whole[1:])), []byte(" src\x00"), []byte(strings.Repeat("7", 20) + " a\x00")} {
-		if key, err := inputs.New([]string{"src"}, f.read).Of(f.add(data)); !errors.Is(err, inputs.ErrMalformed) || key != "" {
+		if key, err := inputkey.New([]string{"src"}, f.read).Of(f.add(data)); !errors.Is(err, inputkey.ErrMalformed) || key != "" {
 			t.Errorf("%q has the key %q, %v", data, key, err)
 		}
 	}
-	if _, err := inputs.New([]string{"src"}, f.read).Of("00"); err == nil {
+	if _, err := inputkey.New([]string{"src"}, f.read).Of("00"); err == nil {
 		t.Error("a tree that is missing has a key")
 	}
 }

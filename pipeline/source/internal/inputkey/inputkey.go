@@ -1,7 +1,7 @@
-// Package inputs tells whether two trees have the same inputs: it makes a fingerprint of the chosen paths of a tree
+// Package inputkey tells whether two trees have the same inputs: it makes a fingerprint of the chosen paths of a tree
 // ([Keys]). It reads only the folders on the way to those, each once, and can keep what it found in a file for the
 // next process. It gets tree objects from its caller and must not read a repository.
-package inputs
+package inputkey
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/pipeline/source/internal/kept"
+	"github.com/kbisect/kbisect/pipeline/source/internal/cachefile"
 )
 
 // Kinds of entries in a tree object, as the upper bits of their modes tell them.
@@ -207,7 +207,7 @@ func (k *Keys) Load(dir string) {
 	if k.root == nil {
 		return
 	}
-	for line := range strings.Lines(kept.Read(k.file(dir))) {
+	for line := range strings.Lines(cachefile.Read(k.file(dir))) {
 		key, trees, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		for tree := range strings.SplitSeq(trees, " ") {
 			k.known[tree] = key
@@ -230,7 +230,7 @@ func (k *Keys) Keep(dir string) {
 	for key, all := range trees {
 		fmt.Fprintf(&b, "%s %s\n", key, strings.Join(all, " "))
 	}
-	kept.Write(k.file(dir), b.Bytes())
+	cachefile.Write(k.file(dir), b.Bytes())
 	files, _ := filepath.Glob(filepath.Join(dir, "keys-*"))
 	others := slices.DeleteFunc(files, func(f string) bool { return f == k.file(dir) })
 	for _, file := range others[:max(0, len(others)+1-most)] {

@@ -1,10 +1,10 @@
-// Package made composes commits that exist in memory alone: nothing is written into the user's
+// Package synthetic composes commits that exist in memory alone: nothing is written into the user's
 // repository.
 //
 // [Compose] makes one of a tree and its [Edit]s. [Objects] keeps what was made, and an [Overlay]
 // lets whoever reads the repository read that, too. The package must not know what the edits mean,
 // or who asks for them.
-package made
+package synthetic
 
 import (
 	"crypto/sha1"

@@ -1,5 +1,6 @@
-// Package kept has files in which a process leaves to the next one what that could find out again: to lose one costs time only.
-package kept
+// Package cachefile has files in which a process leaves to the next one what that could find out again: to lose one
+// costs time only.
+package cachefile
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-// Package early starts the interpreters of Python programs before their turn. What the processes of a search's ends
+// Package prestart starts the interpreters of Python programs before their turn. What the processes of a search's ends
 // have imported from outside of the repository is imported while earlier launches run, in stretches whose times do
 // not count; the program itself begins at its turn, in a fresh process as ever. At the other end of a launch, a
 // process that has sent its last line may tear down beside the next one, until times are taken again. A [Pool] does
@@ -7,7 +7,7 @@
 // A process is bound to a workspace, where it finds its caches, and the imported modules must be the ones that the
 // candidate would import. Package trial decides which launches suit, and whether a failure is repeated without any
 // of this: this package must not judge a launch.
-package early
+package prestart
 
 import (
 	"context"

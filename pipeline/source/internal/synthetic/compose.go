@@ -1,4 +1,4 @@
-package made
+package synthetic
 
 import (
 	"cmp"

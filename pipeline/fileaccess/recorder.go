@@ -1,14 +1,14 @@
-// Package reads learns which files of an export a process reads, and says which changes of a repository that lets it
-// leave out.
+// Package fileaccess learns which files of an export a process reads, and says which changes of a repository that
+// lets a search leave out.
 //
-// A [Watch] hears of every file and folder that anything opens in the export while a process runs: inotify reports
+// A [Recorder] hears of every file and folder that anything opens in the export while a process runs: inotify reports
 // that of any program, without privileges. It hears nothing of names that were looked for and not found. So a change of
 // a file is left out where the file was not opened, and a path that comes or goes only where nothing was opened near it
 // ([Opened.Concerns]).
 //
 // What is learned is a guess about the next commit, which may read what no commit before it has read. It may choose
 // what is launched; it can convict nobody.
-package reads
+package fileaccess
 
 import (
 	"errors"
@@ -29,8 +29,8 @@ import (
 // each launch.
 const MaxOpened = 20_000
 
-// Watch notes what is opened below a folder.
-type Watch struct {
+// Recorder notes what is opened below a folder.
+type Recorder struct {
 	fd     int
 	events *os.File         // the same
 	dirs   map[int32]string // by watch, relative to the root; "." is the root
@@ -44,8 +44,8 @@ type Watch struct {
 // input. Quiet puts the reading off until Stop: nothing of it runs beside a process whose times count.
 //
 // A watch that cannot be set, as where a user's watches are used up, learns nothing.
-func Start(root string, quiet bool) *Watch {
-	w := &Watch{dirs: map[int32]string{}, opened: map[string]bool{}, ended: make(chan struct{}), read: make(chan struct{})}
+func Start(root string, quiet bool) *Recorder {
+	w := &Recorder{dirs: map[int32]string{}, opened: map[string]bool{}, ended: make(chan struct{}), read: make(chan struct{})}
 	if err := w.start(root); err != nil {
 		w.blind = true
 		close(w.read)
@@ -60,7 +60,7 @@ func Start(root string, quiet bool) *Watch {
 }
 
 // start sets the watches, after all folders were listed: listing one opens it.
-func (w *Watch) start(root string) error {
+func (w *Recorder) start(root string) error {
 	var dirs []string
 	var err error
 	if w.fd, err = unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK); err != nil {
@@ -118,7 +118,7 @@ func without(d fs.DirEntry) bool {
 const pause = 10 * time.Millisecond
 
 // follow reads events as they come, until the process has ended.
-func (w *Watch) follow() {
+func (w *Recorder) follow() {
 	defer close(w.read)
 	for buf := make([]byte, 64<<10); ; {
 		n, err := w.events.Read(buf)
@@ -136,7 +136,7 @@ func (w *Watch) follow() {
 }
 
 // note takes in one event.
-func (w *Watch) note(id int32, mask uint32, name string) {
+func (w *Recorder) note(id int32, mask uint32, name string) {
 	dir, known := w.dirs[id]
 	switch {
 	case mask&unix.IN_Q_OVERFLOW != 0:
@@ -155,7 +155,7 @@ func (w *Watch) note(id int32, mask uint32, name string) {
 
 // Stop ends the watch, after the process and all that it started, and returns what was opened, relative to the root and
 // sorted; ok is false where nothing is learned.
-func (w *Watch) Stop() (opened []string, ok bool) {
+func (w *Recorder) Stop() (opened []string, ok bool) {
 	if w.events == nil {
 		return nil, false
 	}
