@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -402,7 +403,8 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
-// TestManualHasEveryKey: the page of the manual about kbisect.toml names every table and key.
+// TestManualHasEveryKey: the page of the manual about kbisect.toml names every table and key, and the values of those
+// that choose from a table in the code.
 func TestManualHasEveryKey(t *testing.T) {
 	page, err := os.ReadFile("../../docs/config.md")
 	if err != nil {
@@ -416,6 +418,11 @@ func TestManualHasEveryKey(t *testing.T) {
 			if !regexp.MustCompile("(?m)(^|or |[`\\[.])" + key + "([` ]|\\])").Match(page) {
 				t.Errorf("[%s]: no key %s", table, key)
 			}
+		}
+	}
+	for _, value := range slices.Concat(kernels.KindNames(), metricSources(), Executors()) {
+		if !regexp.MustCompile(`(?m)[#|] +` + value + `( \||:| \(|$)|^ +` + value + ` \|`).Match(page) {
+			t.Errorf("no value %q", value)
 		}
 	}
 }
