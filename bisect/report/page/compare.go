@@ -97,11 +97,13 @@ func gateRows(d *report.Gate, l report.Ledger, change string) []Row {
 	return f
 }
 
-// changedLines are the first lines that a diff adds and removes, those of a file with such hunks first.
-func changedLines(diff string, first []report.Hunk) (out []DiffLine) {
+// changedLines are the first lines that a diff adds and removes in these hunks, or anywhere if there is none of them.
+func changedLines(diff string, in []report.Hunk) (out []DiffLine) {
 	const most = 6
-	for _, l := range guiltyFirst(parseDiff(diff, first)) {
-		if l.Kind == "add" || l.Kind == "del" {
+	lines := parseDiff(diff, in)
+	marked := slices.ContainsFunc(lines, func(l DiffLine) bool { return l.Role != "" })
+	for _, l := range lines {
+		if (l.Kind == "add" || l.Kind == "del") && (l.Role != "" || !marked) {
 			out = append(out, l)
 		}
 	}

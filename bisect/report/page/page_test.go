@@ -174,7 +174,7 @@ func TestGateCard(t *testing.T) {
 	for _, r := range p.Cards[0].Rows {
 		rows[r.Name] = r
 	}
-	if len(rows["lines"].Lines) != 5 || rows["culprit"].Link != "https://forge.example/c/"+samples.CommitID(40) || !strings.HasPrefix(rows["better"].Text, "time of n2 -20.0 %") {
+	if len(rows["lines"].Lines) != 3 || rows["culprit"].Link != "https://forge.example/c/"+samples.CommitID(40) || !strings.HasPrefix(rows["better"].Text, "time of n2 -20.0 %") {
 		t.Errorf("%+v", rows)
 	}
 	if d := section(t, p, "diff").Diff; len(d.Lines) < 8 {
