@@ -8,9 +8,12 @@
 //
 // For developers: this package is the command line, the terminal and the exit codes, one file a command. A command
 // turns its options into a policy.Request, calls a package below internal with a session.Env, and returns an error that
-// carries the exit code ([exitCode]). It must not hold logic that a test would want. The way of one search is
-// launching (run.go), search.Run, session.Launch, policy.ForSearch, find.Culprits and, for each launch,
-// pipeline.Pipeline; its result comes back as a report.Document.
+// carries the exit code ([exitCode]). It must not hold logic that a test would want.
+//
+// One search goes from launching (run.go) to search.Run, which opens a session (session.Launch) and decides how to
+// search (policy.ForSearch); find.Culprits searches and asks a pipeline.Pipeline for each launch; its result comes back
+// as a report.Document, which printResult (run.go) writes. .github/CONTRIBUTING.md goes the same way function by
+// function, with the file of each, under "One search, step by step".
 package main
 
 import (
