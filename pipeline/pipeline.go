@@ -45,13 +45,10 @@ type Pipeline struct {
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
 	prestart   *prestart.Pool
-	before     reading        // what the devices reported before the last launch
-	left       bool           // another launch of ours was on the devices when the last one was judged
-	after      bisect.TrialID // the launch that next comes right after
-	next       bisect.Request
-	headStart  *headStart // the launch that has begun before its turn; nil: none
-	void       bool       // the launch says nothing because of its head start
-	clean      bool       // every build is a clean one from now on
+	before     reading // what the devices reported before the last launch
+	left       bool    // another launch of ours was on the devices when the last one was judged
+	headStart  headStart
+	clean      bool // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
@@ -175,9 +172,8 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
-	if !p.headStart.of(r) {
+	if !p.headStart.has(r) {
 		p.headStart.drop()
-		p.headStart = nil
 	}
 	turns(p, r)
 	p.ahead.enter(p.job(r))
@@ -218,8 +214,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		}
 		again := p.doubts(r, o, len(dropped)-infra) // tries that the machine spoiled are counted apart
 		switch {
-		case p.void:
-			p.void, again = false, o.Why
+		case p.headStart.void:
+			p.headStart.void, again = false, o.Why
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
@@ -350,8 +346,8 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 // prepare returns a workspace that holds the candidate, built: the one of the request, or one in which it was built
 // ahead, which then takes the place of the first. The outcome has a class if the candidate could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
-	if h := p.headStart; h.of(r) {
-		return h.w, h.built, nil
+	if p.headStart.has(r) {
+		return p.headStart.launch.w, p.headStart.launch.built, nil
 	}
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
 		p.prestart.Await(w) // a process that tears down may still use the files that are about to change
@@ -425,7 +421,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
-	if !p.headStart.of(r) { // else its caches are in use already
+	if !p.headStart.has(r) { // else its caches are in use already
 		p.prestart.Await(w)
 		var from []*workspace.Workspace
 		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || any) {
@@ -572,11 +568,11 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.freeze(on)
 	}
 	expect(p, order)
-	run, void, err := besideNext(ctx, p, w, order)
-	if p.void = void; void {
+	run, err := besideNext(ctx, p, w, order)
+	if p.headStart.void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}
-	p.left = run.Left || p.headStart != nil
+	p.left = run.Left || p.headStart.launch != nil
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)
