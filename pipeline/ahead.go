@@ -254,7 +254,7 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 		built, err := trial.Build(ctx, w, job)
 		a.note(built)
 		// A failure that may be due to what ran beside it is not kept: it is built again when it is asked for.
-		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Lost == "")
+		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Missing == "")
 		if err != nil && ctx.Err() == nil {
 			job.Recipe.Log.Info("building ahead", "candidate", r.Candidate.Brief(), "err", err)
 		}

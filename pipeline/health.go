@@ -41,13 +41,13 @@ func (m *machine) suspect(c bisect.Candidate, yes bool) {
 // removed is why the machine may be to blame for a trial after which something is missing in its workspace, or "".
 // Somebody who clears the caches removes a file once; what is missing after another try too, the candidates of this
 // project remove themselves, and it is never asked about again.
-func (m *machine) removed(c bisect.Candidate, lost []string) string {
-	i := slices.IndexFunc(lost, func(name string) bool { return !m.habits[name] })
+func (m *machine) removed(c bisect.Candidate, names []string) string {
+	i := slices.IndexFunc(names, func(name string) bool { return !m.habits[name] })
 	if i >= 0 && !m.suspects[c] {
 		m.suspect(c, true)
-		return lost[i] + " was removed while it ran"
+		return names[i] + " was removed while it ran"
 	}
-	for _, name := range lost {
+	for _, name := range names {
 		m.habits[name] = true
 	}
 	return ""
@@ -81,8 +81,8 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 		defer close(g.over)
 		defer cancel()
 		if g.hello, g.err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env, m.devices); g.err != nil {
-			if lost := root.Check(); lost != nil {
-				g.err = lost
+			if err := root.Check(); err != nil {
+				g.err = err
 			}
 			return
 		}
@@ -292,14 +292,14 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 		}
 	}
 	if o.Early && r.Hurry == bisect.SlowTrial && d.fault == "" { // it was only slow, and the proof launches it in full
-		return trial.Excuse(o, run.Lost), nil
+		return trial.Excuse(o, run.Missing), nil
 	}
 	p.Config.doing("known-good program")
 	fault, err := p.machine.fault(ctx, r.Candidate, o, run.Last, d)
 	if fault != "" {
 		o.Class, o.Why = bisect.Infra, fault
 	}
-	return trial.Excuse(o, run.Lost), err
+	return trial.Excuse(o, run.Missing), err
 }
 
 // marks are what disturbed the times of a launch.

@@ -198,11 +198,11 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			return o, ctx.Err()
 		}
 		// A full disk or a removed folder fails every candidate, and its command is missing too: look at these first.
-		lost, broken := p.workspaces.checkWorkspace(ctx, r, err == nil && o.Class == bisect.OK)
+		removed, broken := p.workspaces.checkWorkspace(ctx, r, err == nil && o.Class == bisect.OK)
 		if broken != nil {
 			return o, broken
 		}
-		if why := p.machine.removed(r.Candidate, lost); why != "" {
+		if why := p.machine.removed(r.Candidate, removed); why != "" {
 			p.prestart.Await(nil)
 			if err := p.workspaces.drop(p.workspaces.name(r)); err != nil {
 				return o, err
@@ -255,10 +255,10 @@ func (p *Pipeline) confirmTeardown(ctx context.Context, r bisect.Request, o bise
 		return o, nil
 	}
 	second, err := p.once(ctx, r, teardownPatience)
-	void, lost := p.workspaces.leaveCrowded(ctx)
+	void, left := p.workspaces.leaveCrowded(ctx)
 	switch {
-	case lost != nil:
-		return o, lost
+	case left != nil:
+		return o, left
 	case void:
 		return p.confirmTeardown(ctx, r, o)
 	}
@@ -389,7 +389,7 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	p.ahead.note(built)
 	p.notices.exports(built.Warnings)
 	p.machine.suspect(r.Candidate, built.Suspicious)
-	return w, trial.Excuse(built.Outcome, built.Lost), err
+	return w, trial.Excuse(built.Outcome, built.Missing), err
 }
 
 // job is the build that a request needs, by what is known now. It is a copy, since a build ahead may outlast this trial
@@ -579,7 +579,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.machine.suspect(r.Candidate, run.Suspicious)
 	if err != nil || run.NotStarted {
-		return trial.Excuse(run.Outcome, run.Lost), err
+		return trial.Excuse(run.Outcome, run.Missing), err
 	}
 	return p.concluded(ctx, w, r, run, before.since(ctx, p.left))
 }

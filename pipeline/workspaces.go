@@ -179,17 +179,17 @@ func (ws *workspaces) close() error {
 }
 
 // checkWorkspace returns an error if no trial can succeed in the workspace of a request: the disk is full, or the
-// folder was removed. lost names files there that the trial needed and that were removed while it ran. After a trial
-// that ended well only the folder itself is looked for, which is cheap.
-func (ws *workspaces) checkWorkspace(ctx context.Context, r bisect.Request, well bool) (lost []string, err error) {
+// folder was removed. removed names files there that the trial needed and that were removed while it ran. After a trial
+// that passed only the folder itself is looked for, which is cheap.
+func (ws *workspaces) checkWorkspace(ctx context.Context, r bisect.Request, well bool) (removed []string, err error) {
 	w := ws.of(r)
 	switch {
 	case w == nil:
 		return nil, ws.root.Check()
 	case !well:
-		lost = trial.Lost(ctx, ws.config.Recipe, w)
+		removed = trial.Removed(ctx, ws.config.Recipe, w)
 	case w.Gone():
-		lost = []string{"its folder"}
+		removed = []string{"its folder"}
 	}
-	return lost, w.Check()
+	return removed, w.Check()
 }

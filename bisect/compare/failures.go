@@ -18,20 +18,20 @@ func (r *run) byClass() bool {
 		return true
 	}
 	switch {
-	case a.lost() && b.lost() && a.Failure.Class == b.Failure.Class:
+	case a.neverPasses() && b.neverPasses() && a.Failure.Class == b.Failure.Class:
 		return tell(Open, a, fmt.Sprintf("both fail in the same way: A %s; B %s", a.Failure.Describe(), b.Failure.Describe()))
-	case a.lost():
+	case a.neverPasses():
 		return tell(Open, a, "A fails, so that there is nothing to compare with: "+a.Failure.Describe())
-	case b.lost() && b.Failure.Class == bisect.Skip:
+	case b.neverPasses() && b.Failure.Class == bisect.Skip:
 		return tell(Open, b, "B cannot be tested: "+b.Failure.Describe())
-	case a.Failed == 0 && b.lost(), r.failsMore():
+	case a.Failed == 0 && b.neverPasses(), r.failsMore():
 		return tell(Worse, b, fmt.Sprintf("it fails in %s, A in %s: %s", b.failures(), a.failures(), b.Failure.Describe()))
 	}
 	return false
 }
 
-// lost reports a side that has not ended well once and will not: two launches failed, or it cannot be built or tested.
-func (s *Side) lost() bool {
+// neverPasses reports a side that has not passed once and will not: two launches failed, or it cannot be built or tested.
+func (s *Side) neverPasses() bool {
 	ok := s.Launches - s.Failed
 	return ok == 0 && s.Failed > 0 && (s.Failed >= 2 || s.Failure.Class == bisect.BuildFailed || s.Failure.Class == bisect.Skip)
 }

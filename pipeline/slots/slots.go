@@ -31,13 +31,13 @@ type Slots struct {
 	// a killed command may leave something behind; and a proof has only launches of the same commit beside it.
 	Careful bool
 
-	left    map[int]bool // slots that get no more trials
-	running []*running
-	ended   chan *running           // as many as there are slots, so that no trial blocks
-	failed  map[bisect.Request]bool // failed by the machine's fault before they were asked for; not begun ahead again
-	cut     bool                    // a trial that was asked for was cut off
-	lost    int                     // trials that were cancelled
-	wasted  time.Duration           // on these
+	left      map[int]bool // slots that get no more trials
+	running   []*running
+	ended     chan *running           // as many as there are slots, so that no trial blocks
+	failed    map[bisect.Request]bool // failed by the machine's fault before they were asked for; not begun ahead again
+	cut       bool                    // a trial that was asked for was cut off
+	cancelled int                     // trials that were cancelled
+	wasted    time.Duration           // on these
 }
 
 // running is a trial in a slot.
@@ -123,8 +123,8 @@ func (s *Slots) Running(r bisect.Request) (time.Duration, bool) {
 // Spent reports that a trial was cut off at Until although it was asked for.
 func (s *Slots) Spent() bool { return s.cut }
 
-// Lost is how many trials were cancelled because they would not be asked for any more, and the time that they took.
-func (s *Slots) Lost() (trials int, took time.Duration) { return s.lost, s.wasted }
+// Cancelled is how many trials were cancelled because they would not be asked for any more, and the time that they took.
+func (s *Slots) Cancelled() (trials int, took time.Duration) { return s.cancelled, s.wasted }
 
 // Stop cancels all trials that run or, with Careful, waits for them. Those that have ended by themselves are kept. It
 // returns the first error of Keep, when no trial runs any more.
@@ -305,7 +305,7 @@ func (s *Slots) keep(x *running) error {
 		s.failed[x.Request] = true
 		return nil
 	}
-	s.lost++
+	s.cancelled++
 	s.wasted += time.Since(x.began)
 	return nil
 }

@@ -141,8 +141,8 @@ func TestSlotsAhead(t *testing.T) {
 		if err := s.Stop(); err != nil || !slices.Contains(y.made, "hangs!") || slices.Contains(y.kept, "hangs") {
 			t.Errorf("%v: made %v, kept %v", err, y.made, y.kept)
 		}
-		if n, took := s.Lost(); n != 1 || took != 10*time.Second {
-			t.Errorf("lost %d trials, %v", n, took)
+		if n, took := s.Cancelled(); n != 1 || took != 10*time.Second {
+			t.Errorf("cancelled %d trials, %v", n, took)
 		}
 	})
 }

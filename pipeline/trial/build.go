@@ -50,7 +50,7 @@ type Built struct {
 	Outcome    bisect.Outcome // its Class is "" if the workspace holds the candidate, built
 	Warnings   []string       // of the export, each beginning with the path that it is about
 	Suspicious bool           // another process may have ended it
-	Lost       string         // a file that the repository lacks, if that may be why it failed, see Excuse
+	Missing    string         // a file that the repository lacks, if that may be why it failed, see Excuse
 	Crowded    bool           // it failed by its limit or for memory, which may be due to what ran beside it
 	Processors float64        // that the build command kept busy on average; 0: it did not run
 	Memory     int64          // peak bytes; 0: unknown
@@ -157,7 +157,7 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	}
 	w.Contents.Candidate = r.Candidate
 	w.Contents.Candidate = p.buildOf(w, r.Candidate) // now there are files to look at
-	b.Outcome, b.Lost, err = p.writeFiles(ctx, w, r.Candidate)
+	b.Outcome, b.Missing, err = p.writeFiles(ctx, w, r.Candidate)
 	return b, err
 }
 
@@ -204,12 +204,12 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	noted()
 	if err != nil {
 		b.Outcome, err = p.cannotStart(w, r, p.Plan.Build[0], err)
-		b.Lost = p.lost(w, p.Plan.Build[0])
+		b.Missing = p.missing(w, p.Plan.Build[0])
 		return b, err
 	}
 	res.Tail = ownPaths(w, protocol.Unescape(res.Tail))
 	ended := endedBuild{res: res, bounds: j.Bounds, suspected: j.Suspected, missing: missingOutputs(w.Dir, p.Plan.Outputs)}
-	b.Outcome, b.Suspicious, b.Lost = classifyBuild(ended), ended.suspicious() != "", p.lost(w, string(res.Tail))
+	b.Outcome, b.Suspicious, b.Missing = classifyBuild(ended), ended.suspicious() != "", p.missing(w, string(res.Tail))
 	w.Contents.Made = !ended.failed()
 	b.Crowded = res.Timeout != nil || res.OOMWhere != "" || res.Signal == syscall.SIGKILL
 	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)
@@ -262,14 +262,14 @@ func missingOutputs(dir string, patterns []string) (missing []string) {
 	return missing
 }
 
-// Lost names what a trial in a workspace needs and what was removed, see [workspace.Lost], outputs of a successful
-// build included.
-func Lost(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
-	lost := workspace.Lost(ctx, w)
+// Removed names what a trial in a workspace needs and what was removed, see [workspace.Removed], outputs of a
+// successful build included.
+func Removed(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
+	removed := workspace.Removed(ctx, w)
 	if w.Contents.Made {
-		lost = append(lost, missingOutputs(w.Dir, p.Plan.Outputs)...)
+		removed = append(removed, missingOutputs(w.Dir, p.Plan.Outputs)...)
 	}
-	return lost
+	return removed
 }
 
 // argv is the build command. A compiler that it names by an absolute path gets the candidate's options here; others
@@ -364,8 +364,8 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // nowhere then; another candidate counts as not built, since a commit that lacks its own program cannot be judged;
 // everything else is the machine's fault.
 func (p Recipe) cannotStart(w *workspace.Workspace, r bisect.Request, command string, err error) (bisect.Outcome, error) {
-	if lost := w.Check(); lost != nil {
-		return bisect.Outcome{}, lost
+	if err := w.Check(); err != nil {
+		return bisect.Outcome{}, err
 	}
 	var start *proc.StartError
 	switch {

@@ -40,7 +40,7 @@ type Launched struct {
 	Killed     bool          // a process was killed, and may have left a lock file in the caches
 	Left       bool          // the last process is still tearing down
 	Suspicious bool          // another process may have ended it
-	Lost       string        // a file that the repository lacks, if that may be why it failed, see Excuse
+	Missing    string        // a file that the repository lacks, if that may be why it failed, see Excuse
 	Last       proc.Result   // of the last process
 	Stall      time.Duration // how long kbisect itself did not run
 	Warnings   []string      // about the whole job
@@ -66,8 +66,8 @@ const (
 // a *CommandError.
 func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, error) {
 	p := o.Recipe
-	if failed, lost, err := p.writeFiles(ctx, w, o.Request.Candidate); err != nil || failed.Class != "" {
-		return Launched{Outcome: failed, NotStarted: true, Lost: lost}, err
+	if failed, missing, err := p.writeFiles(ctx, w, o.Request.Candidate); err != nil || failed.Class != "" {
+		return Launched{Outcome: failed, NotStarted: true, Missing: missing}, err
 	}
 	if err := clearResults(w.Dir, p.Sources); err != nil {
 		return Launched{}, err
@@ -147,7 +147,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 	t.Killed = t.Killed || run.Killed
 	t.Left = run.Left
 	t.Suspicious = t.Suspicious || run.Suspicious
-	t.Lost = run.Lost
+	t.Missing = run.Missing
 	t.Warnings = append(t.Warnings, run.Warnings...)
 }
 
@@ -212,7 +212,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	if err != nil {
 		run.NotStarted = true
 		run.Outcome, err = p.cannotStart(w, r, spec.Argv[0], err)
-		run.Lost = p.lost(w, spec.Argv...)
+		run.Missing = p.missing(w, spec.Argv...)
 		return run, err
 	}
 	run.Last.Tail = ownPaths(w, protocol.Unescape(run.Last.Tail))
@@ -221,7 +221,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	run.Outcome = x.measured(classify(e), run.Last)
 	run.Outcome.Phases, run.Outcome.Log = e.phases, spec.Output
 	run.Suspicious, run.Stall, run.Left = e.suspicious() != "", run.Last.Stall, x.left
-	run.Lost = p.lost(w, string(run.Last.Tail), e.reported.Wrong)
+	run.Missing = p.missing(w, string(run.Last.Tail), e.reported.Wrong)
 	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
 	if x.probed && p.Probe != ProbeOn {
 		run.Outcome.Unfit = "it ran with the probe" // which costs time, so that times with and without it differ
@@ -231,11 +231,11 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 
 // Excuse turns a failure into a skip if it may be due to a file that the repository lacks, so that it does not
 // count against the commit.
-func Excuse(o bisect.Outcome, lost string) bisect.Outcome {
-	if lost == "" || o.Class == "" || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
+func Excuse(o bisect.Outcome, missing string) bisect.Outcome {
+	if missing == "" || o.Class == "" || o.Class == bisect.OK || o.Class == bisect.Skip || o.Class == bisect.Infra {
 		return o
 	}
-	o.Why = fmt.Sprintf("%s (git fetch --refetch may restore it), and it fails: %s", lost, o.Describe())
+	o.Why = fmt.Sprintf("%s (git fetch --refetch may restore it), and it fails: %s", missing, o.Describe())
 	o.Class, o.Phase, o.Early, o.Supposed = bisect.Skip, "", false, false
 	return o
 }

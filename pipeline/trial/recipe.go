@@ -171,9 +171,9 @@ func FileName(c bisect.Candidate) string {
 	return fmt.Sprintf("%s-%x", bisect.ShortID(c.Commit), sum[:4])
 }
 
-// lost is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed,
+// missing is a file of the commit that the repository lacks, as partial clones may, if that may be why a step failed,
 // or "". If it is known what build and run read, it must be named in what the step printed.
-func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
+func (p Recipe) missing(w *workspace.Workspace, printed ...string) string {
 	words, files := w.Missing()
 	named := func(file string) bool { return strings.Contains(strings.Join(printed, "\n"), path.Base(file)) }
 	if len(words) > 0 && (len(p.Paths) == 0 || slices.ContainsFunc(files, named)) {
@@ -182,23 +182,23 @@ func (p Recipe) lost(w *workspace.Workspace, printed ...string) string {
 	return ""
 }
 
-// writeFiles puts the files of the plan into the export. The outcome has a class if the candidate lacks one; lost
+// writeFiles puts the files of the plan into the export. The outcome has a class if the candidate lacks one; missing
 // is as above.
-func (p Recipe) writeFiles(ctx context.Context, w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, lost string, err error) {
+func (p Recipe) writeFiles(ctx context.Context, w *workspace.Workspace, c bisect.Candidate) (o bisect.Outcome, missing string, err error) {
 	plan := p.Plan.At(func(commit string) bool {
 		before, err := p.Repo.IsAncestor(ctx, commit, c.Commit)
 		return err != nil || before // a commit that was made in memory
 	})
 	err = plan.Write(w.Dir)
-	var missing *kernels.MissingSourceError
+	var source *kernels.MissingSourceError
 	switch {
 	case err == nil:
 		return o, "", nil
-	case errors.As(err, &missing):
-		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: withoutDir(w, err)}, p.lost(w, missing.Path), nil
+	case errors.As(err, &source):
+		return bisect.Outcome{Class: bisect.BuildFailed, Phase: "build", Why: withoutDir(w, err)}, p.missing(w, source.Path), nil
 	}
-	if lost := w.Check(); lost != nil {
-		return o, "", lost
+	if err := w.Check(); err != nil {
+		return o, "", err
 	}
 	return o, "", &bisect.InfraError{What: "preparing " + c.Brief(), Err: err}
 }

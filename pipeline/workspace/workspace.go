@@ -39,14 +39,14 @@ type Workspace struct {
 	Contents Contents
 	Notes    Notes
 
-	root   *Root
-	export *export.Export
-	repo   string   // common git directory of the repository
-	free   uint64   // bytes on the disk, when the last process began
-	runs   int      // of processes
-	full   bool     // the disk was, when it ended
-	lost   []string // what processes had and was removed before they ended
-	tools  []string // folders that tools write
+	root    *Root
+	export  *export.Export
+	repo    string   // common git directory of the repository
+	free    uint64   // bytes on the disk, when the last process began
+	runs    int      // of processes
+	full    bool     // the disk was, when it ended
+	removed []string // what processes had and was removed before they ended
+	tools   []string // folders that tools write
 }
 
 // Share is what the processes of a workspace get of the machine.
@@ -148,8 +148,8 @@ func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (expo
 	case ctx.Err() != nil:
 		return stats, ctx.Err()
 	}
-	if lost := w.CheckFolder(); lost != nil {
-		return stats, lost
+	if err := w.CheckFolder(); err != nil {
+		return stats, err
 	}
 	return stats, &bisect.InfraError{What: "exporting commit " + bisect.ShortID(commit) + " to " + w.Dir, Err: err}
 }
@@ -222,7 +222,7 @@ func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.
 	}
 	for dir, name := range map[string]string{w.Tmp: "its TMPDIR", w.Caches.Dir: "its caches"} {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-			w.lost = append(w.lost, name)
+			w.removed = append(w.removed, name)
 		}
 	}
 	unmountBelow(w.Folder)
@@ -276,21 +276,21 @@ func (w *Workspace) Gone() bool {
 	return w.export != nil && err != nil
 }
 
-// Lost are the names of what a trial needs and has been removed since its export. It does not matter by whom: clearing
+// Removed are the names of what a trial needs and has been removed since its export. It does not matter by whom: clearing
 // caches removes what lies in them first, and folders last. It is for trials that failed; [Workspace.Gone] is about the
 // whole folder.
-func Lost(ctx context.Context, w *Workspace) []string {
+func Removed(ctx context.Context, w *Workspace) []string {
 	if w.Gone() {
 		return []string{"its folder"}
 	}
 	if w.export == nil {
 		return nil
 	}
-	return append(export.Lost(ctx, w.export), w.lost...)
+	return append(export.Removed(ctx, w.export), w.removed...)
 }
 
 // Forget drops what is known of the last processes: of the disk when they ended, and of what was removed.
-func (w *Workspace) Forget() { w.full, w.lost = false, nil }
+func (w *Workspace) Forget() { w.full, w.removed = false, nil }
 
 // CheckFolder returns an error if the working folder of the job was removed, with its lock.
 func (w *Workspace) CheckFolder() error { return w.root.checkLock() }

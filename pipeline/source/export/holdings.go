@@ -135,9 +135,9 @@ func (h *holdings) untrack(full string) (emptied []string) {
 // above is the folder that holds a path, "" for the root.
 func above(full string) string { return full[:max(0, strings.LastIndexByte(full, '/'))] }
 
-// Lost are files and folders of the commit that are no longer in the slot; of a folder only its own
+// Removed are files and folders of the commit that are no longer in the slot; of a folder only its own
 // path. It reads the names in folders that have changed since a Switch read them.
-func Lost(ctx context.Context, e *Export) []string {
+func Removed(ctx context.Context, e *Export) []string {
 	switch {
 	case e.dirty || len(e.mods) == 0:
 		return nil
@@ -145,41 +145,41 @@ func Lost(ctx context.Context, e *Export) []string {
 		return []string{e.dir}
 	}
 	e.slot.tree.Rewind()
-	lost := lostBelow(ctx, e, e.held.places[""])
+	removed := removedBelow(ctx, e, e.held.places[""])
 	for _, d := range e.git {
-		if path := d.Lost(); path != "" {
-			lost = append(lost, path)
+		if path := d.Removed(); path != "" {
+			removed = append(removed, path)
 		}
 	}
 	for _, full := range e.Keep {
 		if _, err := e.slot.tree.Stat(full); isGone(err) {
-			lost = append(lost, full)
+			removed = append(removed, full)
 		}
 	}
-	return lost
+	return removed
 }
 
-// lostBelow are those in a folder and below it. A folder that looks as it did has lost none of its
+// removedBelow are those in a folder and below it. A folder that looks as it did has lost none of its
 // own files, but a folder below it may have: removing something changes the time of the folder that
 // held it alone.
-func lostBelow(ctx context.Context, e *Export, p *place) (lost []string) {
+func removedBelow(ctx context.Context, e *Export, p *place) (removed []string) {
 	st, err := folder.Look(e.slot.tree, p.full)
 	if err == nil && stampOf(&st) != p.seen {
 		var names map[string]bool
 		names, err = folder.Names(ctx, e.slot.tree, p.full)
 		for _, t := range p.files {
 			if err == nil && !names[path.Base(t.full)] {
-				lost = append(lost, t.full)
+				removed = append(removed, t.full)
 			}
 		}
 	}
 	if isGone(err) {
-		return append(lost, p.full)
+		return append(removed, p.full)
 	}
 	for _, kid := range p.kids {
-		lost = append(lost, lostBelow(ctx, e, kid)...)
+		removed = append(removed, removedBelow(ctx, e, kid)...)
 	}
-	return lost
+	return removed
 }
 
 // isGone reports that a path leads nowhere, or through something that is no longer a folder. One that

@@ -179,8 +179,8 @@ func (d *Dir) untouched() bool {
 	return len(d.seen) > 0
 }
 
-// Lost is a path of the directory that is no longer there, or "".
-func (d *Dir) Lost() string {
+// Removed is a path of the directory that is no longer there, or "".
+func (d *Dir) Removed() string {
 	for path := range d.seen {
 		if _, ok := look(path); !ok {
 			return path

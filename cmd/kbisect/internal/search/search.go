@@ -249,7 +249,7 @@ func (s *Search) find(ctx context.Context) (bisect.Finding, error) {
 		return f, err
 	}
 	f, err := s.History(ctx)
-	if err == nil && s.lost(&f) {
+	if err == nil && s.unreported(&f) {
 		f, err = s.History(ctx)
 	}
 	if err != nil || f.Result != bisect.Found {
@@ -262,10 +262,10 @@ func (s *Search) find(ctx context.Context) (bisect.Finding, error) {
 	return f, nil
 }
 
-// lost handles metrics that the good end reports and the bad end does not. It reports true if the search has to be
+// unreported handles metrics that the good end reports and the bad end does not. It reports true if the search has to be
 // repeated: one for wrong results, in which a launch that lacks such a metric counts as wrong from now on. Any
 // other gets a warning.
-func (s *Search) lost(f *bisect.Finding) bool {
+func (s *Search) unreported(f *bisect.Finding) bool {
 	if f.Result != bisect.NoDifference || s.session.Policy.Improvement {
 		return false
 	}
@@ -276,7 +276,7 @@ func (s *Search) lost(f *bisect.Finding) bool {
 		return false
 	}
 	if s.session.Policy.Judge.Find != bisect.Wrong {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end does not report %s, which the good end does\nhint: --find wrong finds the commit that lost it", lost[0]))
+		f.Warnings = append(f.Warnings, fmt.Sprintf("the bad end does not report %s, which the good end does\nhint: --find wrong finds the commit that removed it", lost[0]))
 		return false
 	}
 	s.session.Warn(fmt.Sprintf("a launch that does not report %s counts as wrong: the good end reports it, the bad end does not", lost[0]))

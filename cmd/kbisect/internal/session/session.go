@@ -431,7 +431,7 @@ func (s *Session) Warnings() []string {
 	if s.Slots == nil {
 		return out
 	}
-	if n, took := s.Slots.Lost(); n > 0 {
+	if n, took := s.Slots.Cancelled(); n > 0 {
 		out = append(out, fmt.Sprintf("%s cancelled (%s, not in the totals)", words.Count(n, "speculative trial"), wording.Span(took)))
 	}
 	return out
