@@ -14,20 +14,20 @@ import (
 
 // Config is what to sample and where. It does not change while trials are made.
 type Config struct {
-	Recipe  trial.Recipe // how candidates are built and run
-	Limits  trial.Limits
-	Cases   Cases            // of metrics without an entry all cases count
-	Dir     string           // for the workspaces; made by New and removed by Close
-	Memory  workspace.Memory // for trials without times or a workspace of their own; without its Dir, none
-	Devices []*gpu.Watch     // on which trials run; without any no device is watched
-	Caches  Caches           // as timed trials find them; "": warm if times are compared, else cold
-	Sandbox *proc.Sandbox    // of builds and launches, nil for none; New adds the nodes of watched devices
-	Jobs    int              // builds at a time; 1: only what is asked for; 0: as many as the machine can run
-	Session string           // marks the processes, so that leftovers can be found
-	First   *Pipeline        // whose builds ahead are shared, and which is to be closed later; nil: none
-	Slot    int              // number of this pipeline among those that work side by side, from 0
-	Watch   *stopwatch.Watch // measures what the pipeline spends its time on; may be nil
-	OnPhase func(Activity)   // progress; may be nil; called from other goroutines
+	Recipe    trial.Recipe // how candidates are built and run
+	Limits    trial.Limits
+	Cases     Cases            // of metrics without an entry all cases count
+	Dir       string           // for the workspaces; made by New and removed by Close
+	Memory    workspace.Memory // for trials without times or a workspace of their own; without its Dir, none
+	Devices   []*gpu.Watch     // on which trials run; without any no device is watched
+	Caches    Caches           // as timed trials find them; "": warm if times are compared, else cold
+	Sandbox   *proc.Sandbox    // of builds and launches, nil for none; New adds the nodes of watched devices
+	Jobs      int              // builds at a time; 1: only what is asked for; 0: as many as the machine can run
+	Session   string           // marks the processes, so that leftovers can be found
+	First     *Pipeline        // whose builds ahead are shared, and which is to be closed later; nil: none
+	Slot      int              // number of this pipeline among those that work side by side, from 0
+	Stopwatch *stopwatch.Watch // measures what the pipeline spends its time on; may be nil
+	OnPhase   func(Activity)   // progress; may be nil; called from other goroutines
 }
 
 // Caches is how a trial that is launched for its times finds the caches of compilers and frameworks. All other
@@ -60,7 +60,7 @@ type Activity struct {
 }
 
 // doing tells the stopwatch what this pipeline does from now on, in finer steps than users are shown.
-func (c Config) doing(what string) { c.Watch.Doing(c.Slot, what) }
+func (c Config) doing(what string) { c.Stopwatch.Doing(c.Slot, what) }
 
 // tentative is the prefix of the accounts to which the time of a first process is charged until it has ended: only
 // then is it known whether that process had to fill caches, see [stopwatch.Watch.Settle].

@@ -431,7 +431,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 			return bisect.Outcome{}, err
 		}
 	}
-	defer p.Config.Watch.Settle(p.Config.tentative(), "")
+	defer p.Config.Stopwatch.Settle(p.Config.tentative(), "")
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || any && seeded
@@ -459,7 +459,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		first.Only = r.Wants
 		return first, nil
 	}
-	p.Config.Watch.Settle(p.Config.tentative(), "priming")
+	p.Config.Stopwatch.Settle(p.Config.tentative(), "priming")
 	second, err := p.launch(ctx, w, r, patience)
 	second.Cold, second.ColdRun, second.Caches = first.Phases, first.Series, string(Warm)
 	return second, err

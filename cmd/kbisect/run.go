@@ -102,7 +102,7 @@ func envOf(c *cli.Context, command []string) session.Env {
 		return answer, asked, err
 	}
 	// The options are read again in each function, which runs when there is a result: nothing needs to carry them.
-	return session.Env{Request: requestOf(c, command), Display: display, Ask: asking, Version: version(), Watch: stopwatch.New("start"), Output: session.Output{
+	return session.Env{Request: requestOf(c, command), Display: display, Ask: asking, Version: version(), Stopwatch: stopwatch.New("start"), Output: session.Output{
 		Stdout: c.App.Writer,
 		Print: func(d report.Document, l report.Ledger) error {
 			return printResult(c.App.Writer, c.Bool("json"), d, l, terminalOf(c))

@@ -120,7 +120,7 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	if !c.Confirmed || len(c.Parents) == 0 || c.Class == bisect.BuildFailed || s.session.Cluster != nil {
 		return
 	}
-	defer s.session.Watch.Enter("profilers")()
+	defer s.session.Stopwatch.Enter("profilers")()
 	about := c.Effect
 	if about == nil && c.Class == bisect.Timeout && c.Phase != "" {
 		about = &bisect.Effect{Metric: "phase." + c.Phase}

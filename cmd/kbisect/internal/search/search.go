@@ -87,7 +87,7 @@ func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Polic
 	if e.Request.Bad == "HEAD" {
 		session.WarnUncommitted(ctx, repo, p, "the bad end")
 	}
-	defer e.Watch.Enter("reading the history")()
+	defer e.Stopwatch.Enter("reading the history")()
 	rng, err := between(ctx, repo, p)
 	return p, rng, err
 }
@@ -163,17 +163,17 @@ func (s *Search) run(ctx context.Context) error {
 	if err := takeOver(t); err != nil {
 		return t.Fail(&bisect.InfraError{What: "reading the store", Err: err})
 	}
-	leave := t.Watch.Enter("deciding")
+	leave := t.Stopwatch.Enter("deciding")
 	f, err := s.find(ctx)
 	leave()
-	leave = t.Watch.Enter("clearing up")
+	leave = t.Stopwatch.Enter("clearing up")
 	// Before the document is made, which holds what the pipelines warn of at their end and what all launches took.
 	t.Display.End()
 	if closeErr := t.ClosePipes(); closeErr != nil {
 		t.Warn(closeErr.Error())
 	}
 	leave()
-	defer t.Watch.Enter("report")()
+	defer t.Stopwatch.Enter("report")()
 	if err == nil {
 		err = s.examine(&f)
 	}

@@ -21,9 +21,9 @@ type Env struct {
 	Display *progress.Display
 	Output  Output
 	// Ask puts a question to a user at a terminal; asked is false if there is none.
-	Ask     func(ctx context.Context, question string) (answer string, asked bool, err error)
-	Version string           // of kbisect, stored with each session
-	Watch   *stopwatch.Watch // runs since the command began
+	Ask       func(ctx context.Context, question string) (answer string, asked bool, err error)
+	Version   string           // of kbisect, stored with each session
+	Stopwatch *stopwatch.Watch // runs since the command began
 
 	Sampler func(*Session) bisect.Sampler // makes the launches, for tests; nil: the pipelines of this machine
 }

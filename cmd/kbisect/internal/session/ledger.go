@@ -147,7 +147,7 @@ func clocked(next bisect.Sampler, since func() time.Duration) bisect.Sampler {
 // save stores one trial, which is on disk when it returns. It returns the trial as a resumed session will read it,
 // so that both decide by the same values.
 func (s *Session) save(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
-	defer s.Watch.Enter("store")()
+	defer s.Stopwatch.Enter("store")()
 	data, err := json.Marshal(o)
 	if err != nil {
 		return o, err
@@ -241,7 +241,7 @@ func (s *Session) Totals() report.Totals {
 
 // Spent is where the time went since the command began; before is the time of earlier attempts.
 func Spent(s *Session, before time.Duration) (all []report.Spent) {
-	accounts, _ := s.Watch.Spent()
+	accounts, _ := s.Stopwatch.Spent()
 	if before > 0 {
 		accounts = append([]stopwatch.Account{{Name: "earlier attempts", Time: before}}, accounts...)
 	}

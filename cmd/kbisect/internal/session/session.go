@@ -54,14 +54,14 @@ import (
 // stays as it was made; what comes up on the way are warnings of the session ([Session.Warn]). It is used by one
 // goroutine; trials run in those of Slots.
 type Session struct {
-	Repo    *source.Repo
-	Store   *store.Store
-	Record  *store.Session
-	Policy  *policy.Policy
-	Display *progress.Display
-	Began   time.Time
-	Watch   *stopwatch.Watch // where the time goes since then
-	Output  Output
+	Repo      *source.Repo
+	Store     *store.Store
+	Record    *store.Session
+	Policy    *policy.Policy
+	Display   *progress.Display
+	Began     time.Time
+	Stopwatch *stopwatch.Watch // where the time goes since then
+	Output    Output
 
 	Devices   *Devices
 	Pipe      *pipeline.Pipeline   // the first of Pipes
@@ -137,7 +137,7 @@ func Resume(ctx context.Context, e Env, repo *source.Repo, st *store.Store, reco
 		st.Close()
 		return nil, err
 	}
-	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output, Watch: e.Watch, sampler: e.Sampler}
+	s := &Session{Repo: repo, Store: st, Record: record, Policy: p, Display: e.Display, Output: e.Output, Stopwatch: e.Stopwatch, sampler: e.Sampler}
 	// What a killed run left behind still uses processors and devices, and would spoil every time that is taken now.
 	if n, err := proc.Sweep(record.ID); err != nil || n > 0 {
 		s.Display.Say(fmt.Sprintf("processes of an interrupted run were still running and have been killed: %d", n))
@@ -161,7 +161,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 		return lock, err
 	}
 	e.Display.Say("waiting: " + wording.Headline(err.Error()))
-	defer e.Watch.Enter("waiting for another run")()
+	defer e.Stopwatch.Enter("waiting for another run")()
 	if e.Request.Wait > 0 {
 		over, cancel := context.WithTimeout(ctx, e.Request.Wait)
 		defer cancel()
@@ -188,7 +188,7 @@ func Lock(ctx context.Context, e Env, st *store.Store, id string) (*store.RunLoc
 // Start stores the session, unless it is resumed, and opens the pipeline. After an error the session is stored as
 // failed.
 func (s *Session) Start(ctx context.Context) error {
-	s.Began = s.Watch.Began()
+	s.Began = s.Stopwatch.Began()
 	_, err := s.Store.Session(s.Record.ID)
 	if err != nil {
 		err = s.Store.CreateSession(*s.Record)
@@ -252,7 +252,7 @@ func (s *Session) open(ctx context.Context) error {
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
 		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: jobs, Devices: s.Devices.Watches,
-		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Watch: s.Watch, OnPhase: s.Display.Activity,
+		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Stopwatch: s.Stopwatch, OnPhase: s.Display.Activity,
 	}
 	if !s.Policy.OnDisk {
 		config.Memory.Dir = workspace.SharedMemory

@@ -90,7 +90,7 @@ func newSlots(s *Session, past time.Duration) *slots.Slots {
 	// A launch is stamped with the time since the first attempt began: drift is a function of that time, and the
 	// order of the launches of all attempts follows from it.
 	began := time.Now().Add(-past)
-	out := &slots.Slots{Alone: s.Alone, Wait: s.Watch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
+	out := &slots.Slots{Alone: s.Alone, Wait: s.Stopwatch.Follow, Keep: func(r bisect.Request, o bisect.Outcome) error {
 		_, err := s.Ledger.Keep(r, o)
 		return err
 	}}
@@ -283,7 +283,7 @@ func openCluster(ctx context.Context, s *Session, c pipeline.Config, folder stri
 	s.Cluster, err = remote.Open(ctx, remote.Config{
 		Settings: p.Executor, Session: s.Record.ID, Version: s.Record.Version, Block: block, Repo: s.Repo, Commits: ends, Folder: folder, Logs: c.Recipe.Logs,
 		Say: s.Display.Say, OnPhase: func(a pipeline.Activity) {
-			s.Watch.Doing(a.Slot, a.Doing)
+			s.Stopwatch.Doing(a.Slot, a.Doing)
 			s.Display.Activity(a)
 		},
 	})
