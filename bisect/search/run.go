@@ -186,7 +186,7 @@ func (r *Run) step() (done bool, err error) {
 		if again, err := r.again(indices(r.Belief.Credible(r.Question.Rules().Credible))); err != nil || again {
 			return false, err
 		}
-		return r.GiveUp("no launch promises to tell the suspects apart"), nil
+		return r.GiveUp("no further launch is likely to tell the suspects apart"), nil
 	}
 	if n := r.Search.AtOnce; n > 1 && r.Question.Rules().Beside {
 		return false, side(r, a.Index, n)
@@ -351,7 +351,7 @@ func (r *Run) Over() string {
 	case r.Vain >= rules.Vain && rules.Timed:
 		return fmt.Sprintf("the times of %d launches in a row could not be compared: the device is held back or shared", r.Vain)
 	case r.Vain >= rules.Vain:
-		return fmt.Sprintf("%d launches in a row told nothing about the complaint", r.Vain)
+		return fmt.Sprintf("%d launches in a row showed nothing about the complaint", r.Vain)
 	case r.Ledger.Launches >= r.Most, r.Ledger.Launches-r.From >= rules.Launches:
 		return fmt.Sprintf("%d launches did not settle it", r.Ledger.Launches-r.From)
 	}

@@ -39,6 +39,7 @@ type Metric struct {
 	Limit  float64 // 0: none
 	Points []Point
 	Levels []Level
+	of     string // the metric of which this is one case, or the only value; "" for one that no program sends
 	all    string // the metric of which this is all cases together
 }
 
@@ -107,7 +108,9 @@ func (r Range) Metrics() []Metric {
 			add(wall, "s", []float64{o.Wall})
 		}
 		for _, s := range o.Series {
-			add(words.Printable(bisect.Effect{Metric: s.Metric, Case: s.Case}.Name()), words.Printable(s.Unit), s.Values)
+			name, unit := words.Printable(bisect.Effect{Metric: s.Metric, Case: s.Case}.Name()), words.Printable(s.Unit)
+			add(name, unit, s.Values)
+			get(name, unit).of = words.Printable(s.Metric)
 		}
 		for _, t := range o.Phases {
 			name := phaseName + words.Printable(t.Name)
@@ -221,7 +224,7 @@ func (r Range) rank(m Metric) int {
 	switch {
 	case r.judgedBy(m), metric != "" && (m.Name == metric || m.all == metric), phase != "" && m.Name == phaseName+phase:
 		return 0
-	case metric != "" && strings.HasPrefix(m.Name, metric+" of "): // a case of it
+	case metric != "" && m.of == words.Printable(metric):
 		return 1
 	case m.Name == wall:
 		return 4

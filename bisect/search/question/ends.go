@@ -242,7 +242,7 @@ func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	case b.Class == bisect.OK:
 		e.Why = "both ends pass"
 		if o.Find == "" {
-			e.Hint = cmp.Or(o.Untimed, "to look for a slowdown of a program that sends no samples, give --find slow --metric wall")
+			e.Hint = cmp.Or(o.Untimed, "to look for a slowdown of a program that sends no samples, try --find slow --metric wall")
 			if why := unlike(o.Metrics, g, b); why != "" {
 				e.Hint = why + "; --find slow --metric wall compares the time of the whole run instead"
 			}

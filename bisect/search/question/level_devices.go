@@ -7,6 +7,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -98,8 +99,8 @@ func (s *stage) setApart(pick int) (apart bool, err error) {
 		case z < otherDevice:
 			return false, nil
 		}
-		search.SetApart(r, x.device, fmt.Sprintf("on %s %s of the bad end is %.3f times the good end's, on the others %.3f times", search.DeviceName(r.Ledger, x.device), c.Name(),
-			s.q.Effect(x.step, 0).Ratio, s.q.Effect(others, 0).Ratio))
+		search.SetApart(r, x.device, fmt.Sprintf("%s of the bad end: %s on %s, %s on the others", c.Name(),
+			words.Change(s.q.Effect(x.step, 0).Ratio), search.DeviceName(r.Ledger, x.device), words.Change(s.q.Effect(others, 0).Ratio)))
 		return true, nil
 	}
 }

@@ -271,8 +271,8 @@ func (v *levelProof) warnRest(m *levels.Belief, own, sd float64) {
 		whole, err = levels.FitProfile([]int{belief.GoodEnd, v.r.Span.Bad()}, v.q.Ledger(v.r, nil)).Diff(0, 1)
 	}
 	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
-		v.r.Account.Warn(fmt.Sprintf("the culprit changes %s to %.3f times its parent's, the ends differ by a factor of %.3f: the range holds other changes as well\nhint: --all looks for every one of them",
-			v.q.Channel.Name(), v.q.Effect(own, sd).Ratio, v.q.Effect(whole, err).Ratio))
+		v.r.Account.Warn(fmt.Sprintf("%s: %s by the culprit, %s between the ends, so the range holds other changes as well\nhint: --all looks for every one of them",
+			v.q.Channel.Name(), words.Change(v.q.Effect(own, sd).Ratio), words.Change(v.q.Effect(whole, err).Ratio)))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -239,7 +238,7 @@ func (w *way) sent() []string {
 // sentMetrics are those that the programs themselves send or, if they send none, the wall time. kbisect takes wall and
 // phase times of every program, so that they would be in every history.
 func sentMetrics(sent []string) []string {
-	own := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return m == "wall" || strings.HasPrefix(m, "phase.") })
+	own := slices.DeleteFunc(slices.Clone(sent), func(m string) bool { return metric.Metric{Name: m}.OfProcess() })
 	if len(own) == 0 {
 		return []string{"wall"}
 	}

@@ -33,7 +33,7 @@ func TestLines(t *testing.T) {
 		p.Launched(3, 0, "pair 3")
 		said("pair 3")
 
-		p.BeginSets(1, 4, "flags")
+		p.BeginSets(1, 4, "flag")
 		said("1 flag to search, as 4 changes")
 		if got := p.status(); got != "flags: 0 %, 10s elapsed" { // a bar that begins anew says what of
 			t.Error(got)

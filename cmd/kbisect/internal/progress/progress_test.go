@@ -83,7 +83,7 @@ func TestProgressExpectsOfSets(t *testing.T) {
 		{second, sets.Progress{Made: 10, Spent: 20, Tests: 4, Seconds: 8}, 1, 3 * second, 9 * second}, // remembered
 	} {
 		p := &Display{area: liveArea{out: io.Discard}, pace: pace{began: time.Now().Add(-x.took)}}
-		p.BeginSets(6, 6, "flags")
+		p.BeginSets(6, 6, "flag")
 		p.Remaining(sets.Progress{}, x.slots)
 		p.part = p.pace.began
 		p.Remaining(x.p, x.slots)

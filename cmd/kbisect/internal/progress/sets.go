@@ -3,7 +3,6 @@ package progress
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -11,13 +10,13 @@ import (
 	"github.com/kbisect/kbisect/bisect/sets"
 )
 
-// BeginSets starts a search over n things, which what names in the plural, made of atoms changes.
-func (p *Display) BeginSets(n, atoms int, what string) {
+// BeginSets starts a search over n things, of which noun names one, made of atoms changes.
+func (p *Display) BeginSets(n, atoms int, noun string) {
 	p.BeginPart()
 	p.mu.Lock()
-	p.within = what + ": "
+	p.within = noun + "s: "
 	p.mu.Unlock()
-	line := words.Count(n, strings.TrimSuffix(what, "s")) + " to search"
+	line := words.Count(n, noun) + " to search"
 	if atoms != n {
 		line += ", as " + words.Count(atoms, "change")
 	}

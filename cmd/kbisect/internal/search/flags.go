@@ -38,7 +38,7 @@ func (x *setSearch) flags(ctx context.Context) (bisect.Finding, error) {
 	}
 	claims(x.session.Policy, &a, flags)
 	a.again = func() axis { return a }
-	x.session.Display.BeginSets(len(x.session.Policy.Flags), flags.Space.Len(), "flags")
+	x.session.Display.BeginSets(len(x.session.Policy.Flags), flags.Space.Len(), "flag")
 	f, err := x.along(ctx, a)
 	if err != nil || f.Err != nil {
 		return f, err

@@ -174,7 +174,7 @@ func (x *setSearch) hunks(ctx context.Context, diff *hunks.Diff, goal sets.Goal,
 	if err != nil {
 		return bisect.Finding{}, exit.Usage(err)
 	}
-	x.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunks")
+	x.session.Display.BeginSets(len(diff.Hunks), space.Len(), "hunk")
 	a := axis{
 		space: space, candidate: h.candidate, words: h.words, goal: goal,
 		clean: true, expand: h.expand, divided: true, timed: goal != sets.One, sampler: sampler,

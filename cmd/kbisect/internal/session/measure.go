@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
@@ -207,7 +206,7 @@ type Number struct{ Metric, One string }
 // Numbers lists the values that launches report, in order of first appearance. only restricts them to one metric;
 // "" is all.
 func Numbers(all []bisect.Outcome, only string) []Number {
-	if only == "wall" || strings.HasPrefix(only, "phase.") {
+	if (metric.Metric{Name: only}).OfProcess() {
 		return []Number{{only, ""}}
 	}
 	var out []Number
@@ -240,7 +239,7 @@ func ByNumber(all []bisect.Outcome) func(Number) []bisect.Outcome {
 		}
 	}
 	return func(n Number) []bisect.Outcome {
-		if n.Metric == "wall" || strings.HasPrefix(n.Metric, "phase.") {
+		if (metric.Metric{Name: n.Metric}).OfProcess() {
 			return all
 		}
 		return parts[n]
