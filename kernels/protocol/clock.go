@@ -182,7 +182,7 @@ func (c *clock) until(at, from time.Duration) []bucket {
 		out[c.index[top]].time += from - c.now
 	}
 	if end += at - from; ending || end > 0 {
-		out = append(out, bucket{teardown, end})
+		out = append(out, bucket{Teardown, end})
 	}
 	return out
 }

@@ -15,7 +15,7 @@ func (p *Reader) Speaks() bool { return p.sent.facts > 0 }
 func (p *Reader) name(top string) string {
 	switch {
 	case top == unconfirmed:
-		return teardown
+		return Teardown
 	case top != "":
 		return top
 	case p.Base != "":
@@ -29,7 +29,7 @@ func (p *Reader) name(top string) string {
 // Phase is the phase in force, or the innermost span inside it.
 func (p *Reader) Phase() string {
 	if p.settled {
-		return teardown
+		return Teardown
 	}
 	return p.name(p.clock.top())
 }

@@ -96,7 +96,7 @@ func (p *Popcorn) phaseLines(key, value string) []string {
 	index, field, numbered := caseKey(key, "test")
 	switch {
 	case key == "check":
-		return []string{"phase: " + teardown}
+		return []string{"phase: " + Teardown}
 	case key == "benchmark-count":
 		return []string{"phase: " + p.phase("measure")}
 	case numbered && field == "spec" && index == 0:

@@ -45,7 +45,7 @@ func TestPopcornBenchmark(t *testing.T) {
 		"benchmark-count: 2", "benchmark.0.spec: m: 64", "benchmark.0.runs: 7", "benchmark.0.mean: 999",
 		"benchmark.0.mean: 46800.5", "benchmark.0.std: 100", "benchmark.0.best: 46000", "benchmark.0.worst: 48000",
 		"benchmark.1.spec: m: 128", "benchmark.1.status: fail", "benchmark.1.error: mismatch: 3 elements", "check: fail")
-	if got := p.Phase(); got != teardown {
+	if got := p.Phase(); got != Teardown {
 		t.Errorf("phase %q", got)
 	}
 	want := []bisect.Series{

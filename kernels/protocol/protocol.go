@@ -28,8 +28,8 @@ type Reader struct {
 // malformedKind is the kind, in Shape.Kinds, of a line that was not understood.
 const malformedKind = "malformed"
 
-// teardown is the phase from the last line to the exit.
-const teardown = "teardown"
+// Teardown is the phase from the last line to the exit.
+const Teardown = "teardown"
 
 // Bounds on what one trial may make us keep.
 const (

@@ -33,13 +33,13 @@ func (p *Reader) teardownBegan() time.Duration {
 func (p *Reader) Complete() bool {
 	e, s := p.Expect, &p.sent
 	said := p.results.said
-	return e != nil && !p.Varies && s.phase && e.Phase == teardown && p.clock.top() == teardown && e.Before == s.before && e.Lines == s.total &&
+	return e != nil && !p.Varies && s.phase && e.Phase == Teardown && p.clock.top() == Teardown && e.Before == s.before && e.Lines == s.total &&
 		said.Wrong == "" && said.Skip == "" && said.Infra == ""
 }
 
 // met reports whether a trial has sent exactly what was expected; phase is that of its last line.
 func (e *Shape) met(s *sent, phase string) bool {
-	return e != nil && s.facts > 0 && !s.phase && phase != teardown &&
+	return e != nil && s.facts > 0 && !s.phase && phase != Teardown &&
 		e.Phase == phase && e.Result == s.result && maps.Equal(e.Kinds, s.kinds) && e.Before == s.before
 }
 

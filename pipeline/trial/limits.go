@@ -23,8 +23,7 @@ type Limits struct {
 	RunMemory   int64 `json:",omitempty"` // likewise, of each process tree of a launch
 }
 
-// teardown is the phase from a program's last line to its exit.
-const teardown = "teardown"
+const teardown = protocol.Teardown
 
 // Reference is what launches of the good end have shown. Limits may be multiples of its times; and how much it
 // sends shows when another program has sent its last line, so that what follows is its teardown. The zero value
