@@ -144,12 +144,15 @@ func (x *explainer) examine(ctx context.Context) error {
 const toolLimit = 3 * time.Minute
 
 // static reads the device code that was built, and what the compiler said about it during the build. The same
-// kernel may be in several files; the first counts.
+// kernel may be in several files; the first counts. Tools for devices are not missed where there is neither a device
+// nor device code.
 func (x *explainer) static(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	compiled := cuda.Ptxas(x.session.Pipe.BuildOutput(s.candidate))
 	s.spills = len(compiled) > 0
 	if s.usage = compiled; cuda.Tool("cuobjdump") == "" {
-		x.miss("registers, shared memory and machine code: no cuobjdump on PATH or in CUDA_HOME")
+		if x.device || s.spills {
+			x.miss("registers, shared memory and machine code: no cuobjdump on PATH or in CUDA_HOME")
+		}
 		return nil
 	}
 	var finished []cuda.Usage
@@ -201,7 +204,7 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 // it tells which kernels take the most time, and ncu then profiles those.
 func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
-	case !x.profiles:
+	case !x.profiles, !x.device && len(s.usage) == 0:
 	case !x.device:
 		x.miss("profiles: the session has no device")
 	case !s.ran():

@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/fixtures/realpython"
+	"github.com/kbisect/kbisect/kernels/cuda"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
@@ -150,7 +151,8 @@ func TestWhyThereIsNoProfile(t *testing.T) {
 		{true, []bisect.Outcome{crash}, "profile of 1234567890: no launch passed"},
 	} {
 		x := &explainer{profiles: true, device: c.device}
-		if err := x.profile(t.Context(), &examined{candidate: bisect.Candidate{Commit: "1234567890abcdef"}, outcomes: c.outcomes}, nil); err != nil {
+		s := &examined{candidate: bisect.Candidate{Commit: "1234567890abcdef"}, outcomes: c.outcomes, usage: []cuda.Usage{{Kernel: "gemm"}}}
+		if err := x.profile(t.Context(), s, nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(x.missing) != 1 || !strings.HasSuffix(x.missing[0], c.want) {
