@@ -150,7 +150,7 @@ func (c Phases) Bars() Rows {
 			}
 			title := fmt.Sprintf("%s: %s, longest %s", c.Names[i], words.Seconds(s), words.Seconds(x.Worst[i]))
 			if c.Limits[i] > 0 {
-				title += fmt.Sprintf("\n%s of its limit of %s", words.Percent(x.Worst[i]/c.Limits[i]), words.Seconds(c.Limits[i]))
+				title += fmt.Sprintf("\n%s of its limit of %s", words.Percent(x.Worst[i]/c.Limits[i]), words.Limit(c.Limits[i]))
 			}
 			row.Bars = append(row.Bars, Bar{From: at, To: at + s, Class: colour(i), Title: title})
 			at += s

@@ -142,14 +142,14 @@ func phaseTable(c chart.Phases) Table {
 		t.Columns, t.Right = append(t.Columns, name), append(t.Right, name)
 		limit := "none"
 		if c.Limits[i] > 0 {
-			limit = words.Seconds(c.Limits[i])
+			limit = words.Limit(c.Limits[i])
 		}
 		limits = append(limits, limit)
 	}
 	t.Columns = append(t.Columns, "ended")
 	whole := ""
 	if c.Whole > 0 {
-		whole = "whole run: " + words.Seconds(c.Whole)
+		whole = "whole run: " + words.Limit(c.Whole)
 	}
 	t.Rows, t.States = append(t.Rows, append(limits, whole)), append(t.States, "")
 	for _, x := range c.Candidates {
