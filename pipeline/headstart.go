@@ -16,7 +16,7 @@ type headStart struct {
 	after  bisect.TrialID // the launch right after which next will be asked for
 	next   bisect.Request
 	launch *earlyLaunch // the one that has begun; nil: none
-	void   bool         // the last launch has to be made again alone: see besideNext
+	void   bool         // the last launch has to be made again alone
 }
 
 // earlyLaunch is a launch that begins to load beside the one before it, which may take as long as all the rest of it.
@@ -49,24 +49,24 @@ func NextLaunch(p *Pipeline, after, next bisect.Request) {
 	p.headStart.after, p.headStart.next = after.ID(), next
 }
 
-// besideNext makes a launch, or goes on with it if it has begun to load, and gives the next one a head start. It sets
-// void where the launch has to be made again alone, since what ran beside it may be why it failed, or since it took
-// times too early.
-func besideNext(ctx context.Context, p *Pipeline, w *workspace.Workspace, o trial.Order) (trial.Launched, error) {
-	h := &p.headStart
-	if h.has(o.Request) {
-		l := h.launch
-		h.launch = nil
-		err := l.finish(ctx, o.Report)
-		h.void = l.spoiled && ctx.Err() == nil || err == nil && l.run.Outcome.Class != bisect.OK
-		return l.run, err
+// take goes on with the launch of an order, if it has begun. It is void if it took times too early, or if it failed,
+// since what ran beside it may be why.
+func (h *headStart) take(ctx context.Context, o trial.Order) (run trial.Launched, begun bool, err error) {
+	if !h.has(o.Request) {
+		return run, false, nil
 	}
-	begin(ctx, p, o.Request)
-	run, err := trial.Launch(ctx, w, o)
+	l := h.launch
+	h.launch = nil
+	err = l.finish(ctx, o.Report)
+	h.void = l.spoiled && ctx.Err() == nil || err == nil && l.run.Outcome.Class != bisect.OK
+	return l.run, true, err
+}
+
+// beside takes in how a launch ended, which is void if it failed beside one that has begun.
+func (h *headStart) beside(run trial.Launched, err error) {
 	if h.void = h.launch != nil && err == nil && run.Outcome.Class != bisect.OK; h.void {
 		h.drop()
 	}
-	return run, err
 }
 
 // begin gives the launch after r a head start, if it is known, and if the program tells when it has loaded and takes long

@@ -568,7 +568,12 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.freeze(on)
 	}
 	expect(p, order)
-	run, err := besideNext(ctx, p, w, order)
+	run, begun, err := p.headStart.take(ctx, order)
+	if !begun {
+		begin(ctx, p, r)
+		run, err = trial.Launch(ctx, w, order)
+		p.headStart.beside(run, err)
+	}
 	if p.headStart.void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}
