@@ -427,7 +427,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || any) {
 			from = p.workspaces.ends()
 		}
-		if err := w.InheritCaches(from); err != nil {
+		if err := workspace.InheritCaches(w, from); err != nil {
 			return bisect.Outcome{}, err
 		}
 	}
@@ -465,14 +465,13 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	return second, err
 }
 
-// expect starts interpreters for launches to come: while an end is launched for the next ones of both ends, and for the
-// first of the search, of times and, before the bad end has ended, of failures; at the first of the search for the second.
-// With a build they cannot start early, as what they import may not be there yet.
+// expect starts interpreters while an end is launched: for the next launches of both ends, and for the first ones of a
+// search of times and, before the bad end has ended, of failures. With a build they cannot start early, as what they
+// import may not be there yet.
 func expect(p *Pipeline, o trial.Order) {
 	ws, r := &p.workspaces, o.Request
 	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
-	first := r.Purpose == bisect.Searching && r.Timing && !ws.second && ws.open[secondSearch] == nil
-	if !(end || first) || o.Prestart == nil || !o.Prestart.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
+	if !end || o.Prestart == nil || !o.Prestart.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	fill := func(why bisect.Purpose) {
@@ -482,18 +481,17 @@ func expect(p *Pipeline, o trial.Order) {
 		}
 	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
-	if first {
-		ws.second = true
-		defer func() { ws.second = false }()
-	} else {
-		fill(bisect.EndGood)
-		fill(bisect.EndBad)
-	}
+	fill(bisect.EndGood)
+	fill(bisect.EndBad)
 	fill(bisect.Searching)
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		fill(bisect.Searching)
+		o.Request.Timing, o.Request.AnyStart = true, false
 	}
+	ws.second = true
+	fill(bisect.Searching)
+	ws.second = false
 }
 
 // greeted waits until the known-good program has run for the first time, and notes its warning.

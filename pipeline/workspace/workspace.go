@@ -348,11 +348,11 @@ func (w *Workspace) Scratch(name string) (string, error) {
 }
 
 // ClearCaches removes the caches of the launches.
-func (w *Workspace) ClearCaches() error { return w.InheritCaches(nil) }
+func (w *Workspace) ClearCaches() error { return InheritCaches(w, nil) }
 
-// InheritCaches clears the caches for another candidate. From workspaces whose last candidate ended well, and from
+// InheritCaches clears the caches of w for another candidate. From workspaces whose last candidate ended well, and from
 // itself, it keeps what goes by content; without others, nothing.
-func (w *Workspace) InheritCaches(from []*Workspace) error {
+func InheritCaches(w *Workspace, from []*Workspace) error {
 	if err := w.Caches.clear(w.root, len(from) > 0); err != nil {
 		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
 	}
