@@ -566,6 +566,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.freeze(on)
 	}
 	expect(p, order)
+	if p.headStart.has(r) { // it is past its load already
+		p.prestart.Await(nil)
+	}
 	run, begun, err := p.headStart.take(ctx, order)
 	if !begun {
 		begin(ctx, p, r)
