@@ -69,7 +69,7 @@ func (d *Comparison) next(l Ledger) []Command {
 	out := []Command{every(l, d.Session)}
 	switch {
 	case d.Result == GateRegression && d.FlagsDiffer():
-		return append(out, Command{"which flags, and what you can keep", l.Call.Again("run", "--axis", "flags", "--bad", words.Short(d.B.Commit))})
+		return append(out, Command{"which flags, and what you can keep", l.Call.Again("run", "--axis", "flags", "--bad", bisect.ShortID(d.B.Commit))})
 	case d.Result == GateRegression && d.A.Commit != d.B.Commit:
 		return append(out, Command{"which commit between them it was", l.Call.Again("run", "--good", d.A.Revision, "--bad", d.B.Revision)})
 	case d.Result == GateOpen:

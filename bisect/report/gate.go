@@ -57,7 +57,7 @@ func (g *Gate) next(l Ledger) []Command {
 	}
 	regression := g.Result == GateRegression
 	if g.Culprit != nil {
-		out = append(out, Command{"", []string{"git", "show", words.Short(g.Culprit.Commit)}})
+		out = append(out, Command{"", []string{"git", "show", bisect.ShortID(g.Culprit.Commit)}})
 	}
 	if regression && g.Culprit == nil && g.Search == nil {
 		add("find the commit", "--bisect")
@@ -244,9 +244,9 @@ func (c Contrast) Note(effect float64) string {
 // Sentence says who the culprit is and what it did.
 func (c *GateCulprit) Sentence() string {
 	if c.Only {
-		return words.Short(c.Commit) + " is " + c.Certainty()
+		return bisect.ShortID(c.Commit) + " is " + c.Certainty()
 	}
-	s := words.Short(c.Commit) + " " + words.Did(c.Class, "", c.Effect)
+	s := bisect.ShortID(c.Commit) + " " + words.Did(c.Class, "", c.Effect)
 	if c.Confidence != nil {
 		s += ", confidence " + words.Confidence(*c.Confidence)
 	}

@@ -95,13 +95,13 @@ func (d *Search) next(l Ledger) (out []Command) {
 	switch {
 	case d.Result == bisect.Found:
 		for _, c := range d.Culprits {
-			add("", "git", "show", words.Short(c.Commit))
+			add("", "git", "show", bisect.ShortID(c.Commit))
 			if log := outputFile(l, c); log != "" {
 				add("read what it printed", "less", log)
 			}
 		}
 		if r := d.Recommended; r != nil && r.Setting != nil && len(r.Parts()) > 0 {
-			at := words.Short(d.Ends.Bad)
+			at := bisect.ShortID(d.Ends.Bad)
 			base := at // without flags, a commit runs with its own defaults, which may be what fails
 			if i := slices.IndexFunc(l.Launches, func(x Launch) bool { return x.Purpose == bisect.EndGood && x.Candidate.Assign != "" }); i >= 0 {
 				base += ":" + l.Launches[i].Candidate.Assign
@@ -124,7 +124,7 @@ func (d *Search) next(l Ledger) (out []Command) {
 // unsettled is the command that is likeliest to help where a search ended without an answer: a look at the suspects or
 // at the ends, other ends, or more launches of them.
 func unsettled(d *Search, l Ledger) Command {
-	good, bad := words.Short(d.Ends.Good), words.Short(d.Ends.Bad)
+	good, bad := bisect.ShortID(d.Ends.Good), bisect.ShortID(d.Ends.Bad)
 	launched, failed := map[bisect.Purpose]int{}, map[bisect.Purpose]bool{}
 	for _, x := range l.Launches {
 		launched[x.Purpose]++
@@ -137,7 +137,7 @@ func unsettled(d *Search, l Ledger) Command {
 	case n > 0 && d.Result == bisect.Inconclusive:
 		show := []string{"git", "show", "--stat"}
 		for _, s := range d.Suspects[:min(n, 5)] {
-			show = append(show, words.Short(s.Commit))
+			show = append(show, bisect.ShortID(s.Commit))
 		}
 		return Command{"see what the suspects change", show}
 	case good == "", failed[bisect.EndGood] && (failed[bisect.EndBad] || launched[bisect.EndBad] == 0):
@@ -473,7 +473,7 @@ func inconclusive(f bisect.Finding) string {
 
 // CulpritWords says in a sentence which commit it is and what it did.
 func CulpritWords(c Culprit) string {
-	s := words.Short(c.Commit)
+	s := bisect.ShortID(c.Commit)
 	if c.Merge {
 		s = "merge " + s
 	}

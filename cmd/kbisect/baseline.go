@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
@@ -86,7 +87,7 @@ func exportBaseline(c *cli.Context) error {
 	if err != nil {
 		return exit.With(exit.Machine, fmt.Errorf("writing %s: %w", args[0], err))
 	}
-	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", args[0], b.Session, words.Short(b.Commit))
+	fmt.Fprintf(c.App.ErrWriter, "%s holds the baseline %s of %s\n", args[0], b.Session, bisect.ShortID(b.Commit))
 	return nil
 }
 
@@ -152,7 +153,7 @@ func listBaselines(c *cli.Context) error {
 		if len(b.Hints(here)) > 0 {
 			device += ", only a hint here"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, words.Short(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), words.Printable(device), words.Printable(b.Note))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Session, bisect.ShortID(b.Commit), b.Recorded.Local().Format("2006-01-02 15:04"), b.Launches, b.Median(), words.Printable(device), words.Printable(b.Note))
 	}
 	return t.Flush()
 }

@@ -62,7 +62,7 @@ func sessionsCommand() *cli.Command {
 			running := st.Running() // one look at the lock, so that all lines agree
 			for _, s := range all {
 				s.Status = statusWord(s, running)
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, words.Short(s.Good), words.Short(s.Bad), wording.Span(s.Elapsed), s.Summary)
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, kindWord(s), s.Status, bisect.ShortID(s.Good), bisect.ShortID(s.Bad), wording.Span(s.Elapsed), s.Summary)
 			}
 			if err := t.Flush(); err != nil {
 				return err
@@ -113,9 +113,9 @@ func sides(s store.Session) []string {
 // endsWords names the commits of a session as its command did: "good 1a2b…, bad 3c4d…", or one commit alone.
 func endsWords(s store.Session) string {
 	if x := sides(s); x != nil {
-		return fmt.Sprintf("%s %s, %s %s", x[0], words.Short(s.Good), x[1], words.Short(s.Bad))
+		return fmt.Sprintf("%s %s, %s %s", x[0], bisect.ShortID(s.Good), x[1], bisect.ShortID(s.Bad))
 	}
-	return words.Short(s.Good)
+	return bisect.ShortID(s.Good)
 }
 
 // purposeWord says what a launch was for, in the words of the command that made it.
@@ -258,7 +258,7 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 		case o.Built:
 			build = fmt.Sprintf("%.2f s", o.Build)
 		}
-		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", first+i+1, words.Short(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
+		fmt.Fprintf(t, "  %d\t%s\t%s\tbuild %s\trun %.2f s\t%s\t%s\n", first+i+1, bisect.ShortID(l.Candidate.Commit), purposeWord(s, string(l.Purpose)), build, o.Wall, valuesWord(o), words.Printable(o.Describe()))
 	}
 	if err := t.Flush(); err != nil || len(steps) == 0 {
 		return err
@@ -268,7 +268,7 @@ func show(w io.Writer, st *store.Store, s store.Session, all bool) error {
 		if x.Inferred {
 			inferred = "inferred"
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", words.Short(x.Commit), x.Call, inferred, words.Printable(x.Why))
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", bisect.ShortID(x.Commit), x.Call, inferred, words.Printable(x.Why))
 	}
 	return t.Flush()
 }

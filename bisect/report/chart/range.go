@@ -328,7 +328,7 @@ func key(at int) string { return fmt.Sprint(at) }
 func (r Range) heads() (out []Line) {
 	for _, p := range r.Places {
 		if p.State == Culprit {
-			out = append(out, Line{At: float64(p.At), Text: "★ " + words.Short(p.Commit)[:min(7, len(p.Commit))]})
+			out = append(out, Line{At: float64(p.At), Text: "★ " + bisect.ShortID(p.Commit)[:min(7, len(p.Commit))]})
 		}
 	}
 	return out
@@ -348,7 +348,7 @@ func (r Range) strip() *Strip {
 	s := &Strip{}
 	for _, p := range r.Places {
 		meaning := slices.IndexFunc(meanings, func(k Key) bool { return k.State == p.State })
-		title := fmt.Sprintf("%s %s\ncommit %d: %s\n%s", words.Short(p.Commit), words.Cut(p.Subject, 70), p.At, meanings[meaning].Text, words.Cut(p.Why, 160))
+		title := fmt.Sprintf("%s %s\ncommit %d: %s\n%s", bisect.ShortID(p.Commit), words.Cut(p.Subject, 70), p.At, meanings[meaning].Text, words.Cut(p.Why, 160))
 		s.Marks = append(s.Marks, Dot{X: float64(p.At), State: p.State, Key: key(p.At), Title: strings.TrimSpace(title)})
 	}
 	var places []int
@@ -418,7 +418,7 @@ func (r Range) Belief() (out Belief, ok bool) {
 		}
 		at := r.At[s.Commit]
 		x := Believed{Look: Dot{X: float64(at), State: State(s.Verdict.Word()), Key: key(at)}}
-		x.Words = fmt.Sprintf("%s %s, %s left", words.Short(s.Commit), s.Verdict.Word(), words.Count(s.Remaining, "suspect"))
+		x.Words = fmt.Sprintf("%s %s, %s left", bisect.ShortID(s.Commit), s.Verdict.Word(), words.Count(s.Remaining, "suspect"))
 		for _, m := range s.Belief {
 			// The range may have changed since a belief was kept: what has no place any more is left out.
 			from, known := r.At[m.From]
@@ -442,7 +442,7 @@ func (r Range) Proof(m Metric, roles []Role) Rows {
 	states := r.states()
 	for _, role := range roles {
 		at := r.At[role.Commit]
-		row := Row{Name: role.Name + " " + words.Short(role.Commit), State: states[at], Key: key(at)}
+		row := Row{Name: role.Name + " " + bisect.ShortID(role.Commit), State: states[at], Key: key(at)}
 		for _, x := range m.Points {
 			if x.At != at {
 				continue

@@ -59,7 +59,7 @@ func (r *rows) row(x Row) {
 
 // commitRow is a row about a commit; subject may be "", and is then looked up.
 func commitRow(name string, l report.Ledger, id, subject string) Row {
-	short := words.Short(id)
+	short := bisect.ShortID(id)
 	if subject == "" {
 		subject = l.Info(id).Subject
 	}
@@ -451,7 +451,7 @@ func (f *finder) strip() Strip {
 		return Strip{}
 	}
 	// One state for each commit of the range, "" where it was not judged.
-	s := Strip{From: words.Short(f.Ends.Good), To: words.Short(f.Ends.Bad), States: make([]State, len(f.ledger.Order))}
+	s := Strip{From: bisect.ShortID(f.Ends.Good), To: bisect.ShortID(f.Ends.Bad), States: make([]State, len(f.ledger.Order))}
 	for _, x := range f.Suspects {
 		if at, known := f.at[x.Commit]; known && at < len(s.States) {
 			s.Suspects = append(s.Suspects, at)

@@ -147,7 +147,7 @@ func gateSuspects(d *report.Gate) Section {
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "subject"}}
 	if d.Culprit == nil && d.Search != nil {
 		for _, s := range d.Search.Suspects {
-			t.Rows = append(t.Rows, []string{words.Short(s.Commit), s.Subject})
+			t.Rows = append(t.Rows, []string{bisect.ShortID(s.Commit), s.Subject})
 		}
 	}
 	return Section{ID: "suspects", Title: "Suspects", Tables: []Table{t}}

@@ -176,7 +176,7 @@ func historySection(s report.HistorySeries, id string) Section {
 	t := Table{Title: "Medians by commit, oldest first (" + id + ")", Columns: []string{"commit", "date", "launches", "median (95 % CI)", "change", "subject"}, Right: []string{"launches"}, Few: []string{"commit", "median (95 % CI)", "change", "subject"}}
 	for _, c := range s.Commits {
 		x := chart.Measured{
-			Commit: words.Short(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(c.Words(s.Unit)),
+			Commit: bisect.ShortID(c.Commit), Subject: words.Printable(c.Subject), Day: c.Date[:min(10, len(c.Date))], N: c.Launches, Words: words.Printable(c.Words(s.Unit)),
 			Change: words.Change(float64(c.Ratio)), Y: float64(c.Values.Median * scale), Low: float64(c.Values.Low * scale), High: float64(c.Values.High * scale),
 			// A commit of which some launches ended well has a value.
 			Failed: len(c.Failures) > 0 && c.Values.N == 0,
@@ -217,7 +217,7 @@ func historyWords(s report.HistorySeries, failed bool) string {
 		out = append(out, "A diamond: no launch of that commit passed.")
 	}
 	if s.Base != nil {
-		out = append(out, "Changes are against "+words.Short(*s.Base)+".")
+		out = append(out, "Changes are against "+bisect.ShortID(*s.Base)+".")
 	}
 	return strings.Join(out, " ")
 }

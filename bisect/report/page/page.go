@@ -233,7 +233,7 @@ func named(l report.Ledger, id string) string {
 	if id == "" {
 		return ""
 	}
-	return strings.TrimSpace(words.Short(id) + " " + l.Info(id).Subject)
+	return strings.TrimSpace(bisect.ShortID(id) + " " + l.Info(id).Subject)
 }
 
 // notes are all the warnings; none is left out.

@@ -85,7 +85,7 @@ func (f *finder) view() view {
 	}
 	// Tests within a culprit have commits of their own that are in no history; "part of it" says so.
 	v.name = func(c bisect.Candidate) string {
-		name := words.Short(c.Commit)
+		name := bisect.ShortID(c.Commit)
 		switch {
 		case f.Axis == report.AxisFlags:
 			return v.away(c)
@@ -142,7 +142,7 @@ func suspects(d *report.Search, l report.Ledger) Section {
 	}
 	t := Table{Title: "Commits that may be the culprit", Columns: []string{"commit", "probability", "subject", "why it is not excluded"}, Right: []string{"probability"}}
 	for _, s := range d.Suspects {
-		t.Rows = append(t.Rows, []string{words.Short(s.Commit), words.Percent(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
+		t.Rows = append(t.Rows, []string{bisect.ShortID(s.Commit), words.Percent(s.Probability), cmp.Or(s.Subject, l.Info(s.Commit).Subject), s.Why})
 	}
 	// A long list without a ranking is looked up rather than read.
 	t.Detail = alike(d.Suspects) && len(d.Suspects) > mostSuspects
@@ -177,13 +177,13 @@ func shares(d *report.Search, l report.Ledger) Section {
 	}
 	for _, c := range d.Culprits {
 		if c.Share != nil {
-			add(words.Short(c.Commit), c.Effect, shareOf(c), cmp.Or(c.Subject, l.Info(c.Commit).Subject))
+			add(bisect.ShortID(c.Commit), c.Effect, shareOf(c), cmp.Or(c.Subject, l.Info(c.Commit).Subject))
 		}
 	}
 	for _, m := range d.Fixes {
-		where, subject := "fixed by "+words.Short(m.By), l.Info(m.By).Subject
+		where, subject := "fixed by "+bisect.ShortID(m.By), l.Info(m.By).Subject
 		if m.Commits > 1 {
-			where, subject = fmt.Sprintf("fixed after %s, up to %s", words.Short(m.After), words.Short(m.By)), fmt.Sprintf("one of %d commits", m.Commits)
+			where, subject = fmt.Sprintf("fixed after %s, up to %s", bisect.ShortID(m.After), bisect.ShortID(m.By)), fmt.Sprintf("one of %d commits", m.Commits)
 		}
 		add(where, &m.Effect, m.Share, subject)
 	}
@@ -223,7 +223,7 @@ func levels(d *report.Search, l report.Ledger) Section {
 	}
 	t := Table{Title: metric + " against the good end", Columns: []string{"commit", "change (95 % CI)", "subject"}}
 	for _, x := range d.Levels {
-		t.Rows = append(t.Rows, []string{words.Short(x.Commit), changeOf(x.Ratio, x.Low, x.High), l.Info(x.Commit).Subject})
+		t.Rows = append(t.Rows, []string{bisect.ShortID(x.Commit), changeOf(x.Ratio, x.Low, x.High), l.Info(x.Commit).Subject})
 	}
 	return Section{ID: "levels", Title: "Level over the range", Tables: []Table{t}}
 }
@@ -282,7 +282,7 @@ func (f *finder) stepTable() Table {
 		if s.Inferred {
 			why = "equal inputs: " + why
 		}
-		t.Rows = append(t.Rows, []string{string(s.Role), words.Short(s.Commit), s.Verdict.Word(), sure, left, f.ledger.Info(s.Commit).Subject, why})
+		t.Rows = append(t.Rows, []string{string(s.Role), bisect.ShortID(s.Commit), s.Verdict.Word(), sure, left, f.ledger.Info(s.Commit).Subject, why})
 		t.States = append(t.States, stateOf(s.Verdict))
 	}
 	return t

@@ -477,7 +477,7 @@ func (b *browser) replays(d *report.Search) {
 		}
 		b.eval(`({said: document.querySelector(".replay output").textContent, drawn: document.querySelectorAll(".step").length, shown: document.querySelectorAll(".step:not(.later)").length})`, &seen)
 		s := d.Steps[at-1]
-		want := []string{words.Short(s.Commit), s.Verdict.Word()}
+		want := []string{bisect.ShortID(s.Commit), s.Verdict.Word()}
 		if s.Role == "search" {
 			want = append(want, words.Count(s.Remaining, "suspect")+" left")
 		}

@@ -13,12 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/kbisect/kbisect/bisect"
 )
-
-// Short is a commit id as people read it.
-func Short(id string) string { return bisect.ShortID(id) }
 
 // Cut shortens a text to at most n characters, the last of which then is an ellipsis.
 func Cut(s string, n int) string {

@@ -51,7 +51,6 @@ func TestQuantities(t *testing.T) {
 		{Confidence(1), "99.99 %"},
 		{Count(1, "launch") + ", " + Count(2, "launch") + ", " + Count(0, "pair"), "1 launch, 2 launches, 0 pairs"},
 		{Listed([]string{"a", "b", "c"}, 2), "a, b and 1 more"},
-		{Short("0123456789abcdef") + Short("ab"), "0123456789ab"},
 		{Printable("a\x1b[31m\u202eb\nc"), "a [31m b c"},
 		{Lines("a \n\n\tb\x00"), "a\n\tb"},
 		{Seconds(0.5) + " " + Seconds(90), "0.50 s 1m30s"},

@@ -221,7 +221,7 @@ func (l Level) Name() string {
 // Print writes a baseline for people. hints are the reasons why it is only a hint on this machine; see
 // [Kept.Hints].
 func (b Baseline) Print(w io.Writer, hints []string) error {
-	fmt.Fprintf(w, "\n  %s  %s\n", words.Short(b.Commit), words.Printable(b.Subject))
+	fmt.Fprintf(w, "\n  %s  %s\n", bisect.ShortID(b.Commit), words.Printable(b.Subject))
 	if b.Note != "" {
 		fmt.Fprintf(w, "  note      %s\n", words.Printable(b.Note))
 	}

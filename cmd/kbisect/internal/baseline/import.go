@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
@@ -54,7 +55,7 @@ func Import(ctx context.Context, w io.Writer, version string, repo *source.Repo,
 	if err != nil {
 		return exit.With(exit.Machine, err)
 	}
-	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, words.Short(b.Commit), b.Recorded.Format(time.RFC3339))
+	fmt.Fprintf(w, "imported as %s: %s, recorded %s\n", s.ID, bisect.ShortID(b.Commit), b.Recorded.Format(time.RFC3339))
 	if hints := k.Hints(here); len(hints) > 0 {
 		fmt.Fprintf(w, "It is only a hint on this machine: %s.\n", strings.Join(hints, "; "))
 	}
@@ -75,7 +76,7 @@ func GoodElsewhere(ctx context.Context, repo *source.Repo, bad string) string {
 	}
 	for _, b := range all {
 		if yes, err := repo.IsAncestor(ctx, b.Commit, bad); err == nil && yes && b.Imported && b.Commit != bad {
-			return fmt.Sprintf("\nhint: %s was good on another machine (%s); try --good %[1]s", words.Short(b.Commit), b.Machine.DeviceNames())
+			return fmt.Sprintf("\nhint: %s was good on another machine (%s); try --good %[1]s", bisect.ShortID(b.Commit), b.Machine.DeviceNames())
 		}
 	}
 	return ""

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/machine"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -64,7 +63,7 @@ func Choose(ctx context.Context, all []Kept, repo *source.Repo, name string) (Ke
 			return b, nil
 		}
 	}
-	return Kept{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, words.Short(id))
+	return Kept{}, exit.Usagef("%s (%s) has no baseline\nhint: kbisect baseline record %[1]s", name, bisect.ShortID(id))
 }
 
 // Hints are the reasons why a baseline is only a hint on this machine; none if it is more than that. One that comes

@@ -39,7 +39,7 @@ func record(ctx context.Context, t *session.Session, q *policy.Request, rev, not
 	all, err := session.LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userErr := t.Ended(ctx, err, "at "+words.Short(t.Policy.Good))
+	result, userErr := t.Ended(ctx, err, "at "+bisect.ShortID(t.Policy.Good))
 	if userErr == nil && result == "" {
 		userErr = session.Unmeasured(t)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 )
 
@@ -26,7 +25,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	x.sides = [2]examined{known(j, parent, bisect.ConfirmParent), known(j, culprit, bisect.ConfirmCulprit)}
 	if x.profiles && 2*profiledTimes*max(x.sides[0].wall(), x.sides[1].wall()) > x.patience() {
 		x.profiles = false
-		x.miss("profiles: a launch takes too long to profile it by default\nhint: kbisect explain %s %s", words.Short(parent), words.Short(culprit))
+		x.miss("profiles: a launch takes too long to profile it by default\nhint: kbisect explain %s %s", bisect.ShortID(parent), bisect.ShortID(culprit))
 	}
 	for i := range x.sides {
 		if f := x.sides[i].buildFailure(); f != nil {
@@ -36,7 +35,7 @@ func Culprit(ctx context.Context, j *session.Session, parent, culprit string, ab
 	if err := x.look(ctx); err != nil {
 		return nil, err
 	}
-	doc := x.document(words.Short(parent), words.Short(culprit))
+	doc := x.document(bisect.ShortID(parent), bisect.ShortID(culprit))
 	return &doc, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -37,7 +37,7 @@ func (x *request) chooseEnds(ctx context.Context, repo *source.Repo, asked strin
 		return exit.Usagef("HEAD and %s have no common history\nhint: name the branch to merge into with --base REV", x.into)
 	case len(bases) > 1:
 		x.warnings = append(x.warnings, fmt.Sprintf("HEAD and %s have merged each other and have %d merge bases: HEAD is compared with %s, so what only another one (%s) holds counts as a change of HEAD",
-			x.into, len(bases), words.Short(bases[0]), words.Short(bases[1])))
+			x.into, len(bases), bisect.ShortID(bases[0]), bisect.ShortID(bases[1])))
 	}
 	x.base = bases[0]
 	return nil

@@ -161,7 +161,7 @@ func places(ctx context.Context, t *session.Session, commit, head string) []repo
 	out := []report.Place{}
 	d, err := hunks.Of(ctx, t.Repo, commit, t.Policy.Paths)
 	if err != nil {
-		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", words.Short(commit), err))
+		t.Display.Warn(fmt.Sprintf("finding the lines that %s changed: %v", bisect.ShortID(commit), err))
 		return out
 	}
 	// The culprit's lines have the numbers of its own version of the file; reports show those of HEAD.

@@ -131,7 +131,7 @@ func readRequest(ctx context.Context, q *policy.Request, o Options, repo *source
 // is "" if they differ. An error is the user's.
 func (x *request) idle(repo *source.Repo, p *policy.Policy) (string, error) {
 	if x.base == x.head {
-		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", words.Short(x.head), x.into), nil
+		return fmt.Sprintf("no change: HEAD (%s) is its own merge base with %s", bisect.ShortID(x.head), x.into), nil
 	}
 	base, err := repo.Key(x.base, p.Paths)
 	if err != nil {

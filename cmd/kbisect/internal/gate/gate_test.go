@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
@@ -68,7 +69,7 @@ func TestBaseBranch(t *testing.T) {
 				t.Errorf("%+v: %v", x, err)
 			}
 		} else if name != x.name || id != x.id || err != nil {
-			t.Errorf("%+v: %s %s %v", x, name, words.Short(id), err)
+			t.Errorf("%+v: %s %s %v", x, name, bisect.ShortID(id), err)
 		}
 	}
 	r.Git(t, "checkout", "-q", "--orphan", "alone")

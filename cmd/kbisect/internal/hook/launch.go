@@ -12,7 +12,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/compare"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
@@ -54,7 +53,7 @@ func (k *pushCheck) launch(ctx context.Context, x *refCheck, until time.Time) de
 	if !runByHand(t.Store, &p) {
 		fmt.Fprintf(k.opts.Messages, "kbisect: this command was never run by hand here: %s\n", commandsOf(p.Plan))
 	}
-	fmt.Fprintf(k.opts.Messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), words.Short(x.commit), k.opts.Deadline)
+	fmt.Fprintf(k.opts.Messages, "kbisect: building and launching %s %s; the push waits at most %v\n", x.ref.name(), bisect.ShortID(x.commit), k.opts.Deadline)
 	// At the deadline another goroutine says what is being done: note keeps it for that.
 	report := t.Pipe.Config.OnPhase
 	t.Pipe.Config.OnPhase = func(a pipeline.Activity) { k.note(a); report(a) }
@@ -91,7 +90,7 @@ func commandsOf(p kernels.Plan) string {
 func (k *pushCheck) note(a pipeline.Activity) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.doing = fmt.Sprintf("%s of %s", a.Doing, words.Short(a.Request.Candidate.Commit))
+	k.doing = fmt.Sprintf("%s of %s", a.Doing, bisect.ShortID(a.Request.Candidate.Commit))
 }
 
 // lateNow is [pushCheck.late] for a caller that does not hold the lock.
@@ -227,11 +226,11 @@ func (l *launches) keep(t *session.Session, result string) (verdict string, err 
 		} else {
 			result = cmp.Or(result, store.Interrupted)
 		}
-		doc := session.Measurement(t, words.Short(l.commit), "", all, 1, result, l.err)
+		doc := session.Measurement(t, bisect.ShortID(l.commit), "", all, 1, result, l.err)
 		return doc.Verdict, t.Conclude(session.Conclusion{Result: doc.Result, Summary: doc.Verdict, Document: &doc, Show: noReport})
 	}
 	result = cmp.Or(result, string(l.got.Answer))
-	x := session.Pair{Words: [2]string{words.Short(l.base), words.Short(l.commit)}, Sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
+	x := session.Pair{Words: [2]string{bisect.ShortID(l.base), bisect.ShortID(l.commit)}, Sides: [2]bisect.Candidate{{Commit: l.base}, {Commit: l.commit}}}
 	doc := session.Comparison(t, x, l.got, result, l.err)
 	return doc.Verdict, t.Conclude(session.Conclusion{Result: result, Summary: doc.Verdict, Document: &doc, Show: noReport})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 )
@@ -61,24 +62,24 @@ func (k *pushCheck) late() decision {
 func (x *refCheck) report(d decision) string {
 	against := ""
 	if x.base != "" {
-		against = fmt.Sprintf(" (B) against %s (A, %s)", words.Short(x.base), x.baseName)
+		against = fmt.Sprintf(" (B) against %s (A, %s)", bisect.ShortID(x.base), x.baseName)
 	}
-	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), words.Short(x.commit), against, d.answer, words.Printable(strings.TrimSuffix(d.why, ".")))
+	return fmt.Sprintf("kbisect: %s %s%s: %s: %s\n", x.ref.name(), bisect.ShortID(x.commit), against, d.answer, words.Printable(strings.TrimSuffix(d.why, ".")))
 }
 
 // decidedBy is the command that decides a ref. Its result is stored and decides the next push.
 func (x *refCheck) decidedBy() string {
 	if x.base == "" {
-		return "kbisect measure " + words.Short(x.commit)
+		return "kbisect measure " + bisect.ShortID(x.commit)
 	}
-	return fmt.Sprintf("kbisect compare %s %s", words.Short(x.base), words.Short(x.commit))
+	return fmt.Sprintf("kbisect compare %s %s", bisect.ShortID(x.base), bisect.ShortID(x.commit))
 }
 
 // hint says what to do about a push that is stopped.
 func (x *refCheck) hint() string {
 	find := ""
 	if x.base != "" {
-		find = fmt.Sprintf("kbisect run --good %s --bad %s finds the commit; %s measures again; ", words.Short(x.base), words.Short(x.commit), x.decidedBy())
+		find = fmt.Sprintf("kbisect run --good %s --bad %s finds the commit; %s measures again; ", bisect.ShortID(x.base), bisect.ShortID(x.commit), x.decidedBy())
 	}
 	return "hint: " + find + "git push --no-verify pushes anyway\n"
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/kernels"
@@ -68,7 +68,7 @@ func (e Ends) HunkEnds(ctx context.Context, q *Request) (err error) {
 		return exit.Usage(err)
 	}
 	if len(commit.Parents) == 0 {
-		return exit.Usagef("--commit %s is the first commit and has no parent to compare with", words.Short(e.p.Bad))
+		return exit.Usagef("--commit %s is the first commit and has no parent to compare with", bisect.ShortID(e.p.Bad))
 	}
 	e.p.Good = commit.Parents[0]
 	return e.Check(ctx)
@@ -129,7 +129,7 @@ func (e Ends) checkScripts() error {
 		if st, err := os.Stat(filepath.Join(e.repo.WorkDir(), filepath.FromSlash(name))); e.repo.WorkDir() != "" && err == nil && st.Mode().IsRegular() {
 			hint = fmt.Sprintf("the work tree has it: [run] files = [%q] copies it into every candidate", name)
 		}
-		return exit.Usagef("%s does not hold %s\nhint: %s", words.Short(e.p.Good), name, hint)
+		return exit.Usagef("%s does not hold %s\nhint: %s", bisect.ShortID(e.p.Good), name, hint)
 	}
 	return nil
 }

@@ -183,10 +183,10 @@ func (d *Document) print(out io.Writer) error {
 			name = "newest recorded as good (kbisect baseline list)"
 		}
 		// A revision that the user gave as an id would be shown twice.
-		if name = strings.TrimPrefix(name, words.Short(e.Commit)); name != "" {
+		if name = strings.TrimPrefix(name, bisect.ShortID(e.Commit)); name != "" {
 			name = "  " + name
 		}
-		fmt.Fprintf(w, "  %s\t%s%s: %s; %s\n", side, words.Short(e.Commit), name, words.Printable(e.Why), took)
+		fmt.Fprintf(w, "  %s\t%s%s: %s; %s\n", side, bisect.ShortID(e.Commit), name, words.Printable(e.Why), took)
 	}
 	if len(d.Build) > 0 {
 		fmt.Fprintf(w, "  build\t%s (limit %s)\n", words.Printable(d.buildLine()), words.Limit(d.BuildLimit))

@@ -92,7 +92,7 @@ func Run(ctx context.Context, e session.Env, asJSON bool) error {
 // nothing.
 func named(revision, commit string) string {
 	if revision == "" || revision == commit {
-		return words.Short(commit)
+		return bisect.ShortID(commit)
 	}
 	return revision
 }

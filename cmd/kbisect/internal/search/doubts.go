@@ -8,7 +8,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/explain"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -42,9 +41,9 @@ func unchangedCode(launches []report.Launch, culprits []bisect.Culprit) []string
 			}
 			switch {
 			case own.Host == before.Host:
-				out = append(out, fmt.Sprintf("the culprit %s and its parent %s build to the same code: the cause is a file read at run time, the environment or chance", words.Short(c.Commit), words.Short(parent)))
+				out = append(out, fmt.Sprintf("the culprit %s and its parent %s build to the same code: the cause is a file read at run time, the environment or chance", bisect.ShortID(c.Commit), bisect.ShortID(parent)))
 			case own.Device != "":
-				out = append(out, fmt.Sprintf("the culprit %s and its parent %s have the same device code: the cause is the host code, the environment or chance", words.Short(c.Commit), words.Short(parent)))
+				out = append(out, fmt.Sprintf("the culprit %s and its parent %s have the same device code: the cause is the host code, the environment or chance", bisect.ShortID(c.Commit), bisect.ShortID(parent)))
 			}
 		}
 	}
@@ -154,7 +153,7 @@ func otherExceptions(bad string, launches []report.Launch, culprits []bisect.Cul
 	}
 	for _, c := range culprits {
 		if a, b := last(c.Commit), last(bad); a != "" && b != "" && a != b {
-			out = append(out, fmt.Sprintf("%s fails with %s, the bad end with %s: these may be two faults\nhint: --all finds every culprit in the range", words.Short(c.Commit), a, b))
+			out = append(out, fmt.Sprintf("%s fails with %s, the bad end with %s: these may be two faults\nhint: --all finds every culprit in the range", bisect.ShortID(c.Commit), a, b))
 		}
 	}
 	return out

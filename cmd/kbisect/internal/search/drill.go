@@ -9,7 +9,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
@@ -34,14 +33,14 @@ func (s *Search) drill(ctx context.Context, f *bisect.Finding) {
 			return
 		}
 		if why := notDrilled(c); why != "" {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", words.Short(c.Commit), why))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched: %s", bisect.ShortID(c.Commit), why))
 			continue
 		}
 		if err := s.drillHunks(ctx, c, !f.Misread); err != nil {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched completely: %s", words.Short(c.Commit), wording.Headline(err.Error())))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the hunks of %s were not searched completely: %s", bisect.ShortID(c.Commit), wording.Headline(err.Error())))
 		}
 		if err := s.switches(ctx, c); err != nil {
-			f.Warnings = append(f.Warnings, fmt.Sprintf("the flags of %s were not all tried: %s", words.Short(c.Commit), wording.Headline(err.Error())))
+			f.Warnings = append(f.Warnings, fmt.Sprintf("the flags of %s were not all tried: %s", bisect.ShortID(c.Commit), wording.Headline(err.Error())))
 		}
 	}
 }
@@ -56,7 +55,7 @@ func notDrilled(c bisect.Culprit) string {
 		return "it is a merge"
 	// Each part would take as many launches as a parent in the proof: whether that is worth it, the user decides.
 	case c.Rate != nil:
-		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + words.Short(c.Commit)
+		return "it fails in some launches only\nhint: kbisect run --axis hunks --commit " + bisect.ShortID(c.Commit)
 	case c.Class == bisect.Improved:
 		return "it is an improvement"
 	case c.Class == bisect.BuildFailed:

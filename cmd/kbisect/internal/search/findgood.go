@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -31,7 +30,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 		return nil, broken(ctx, err), nil
 	}
 	if o.Class == bisect.OK {
-		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", words.Short(bad.Commit))
+		return nil, nil, exit.Usagef("the bad end %s passes: --find-good needs one that fails\nhint: for a slowdown name the good end with --good", bisect.ShortID(bad.Commit))
 	}
 	// Doubling steps reach a good commit after few builds. A step that goes too far costs the following search one more
 	// halving, as it skips what was tested here.
@@ -43,7 +42,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 		}
 		if back == 0 {
 			f := &bisect.Finding{Result: bisect.NoDifference}
-			f.Ends.Why, f.Ends.Hint = fmt.Sprintf("no commit back to %s is good, %d tested", words.Short(id), len(looked)), "name a good end with --good"
+			f.Ends.Why, f.Ends.Hint = fmt.Sprintf("no commit back to %s is good, %d tested", bisect.ShortID(id), len(looked)), "name a good end with --good"
 			if next.Cut { // an older one may be
 				f.Result, f.Ends.Unclear = bisect.Inconclusive, true
 				f.Ends.Why += "; this shallow clone ends there"
@@ -52,7 +51,7 @@ func findGood(ctx context.Context, s *Search, sampler bisect.Sampler) (looked []
 			return nil, f, nil
 		}
 		id = next.ID
-		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", words.Short(id)))
+		t.Display.Say(fmt.Sprintf("looking for a good end: testing %s", bisect.ShortID(id)))
 		o, err := look(bisect.Candidate{Commit: id}, bisect.EndGood)
 		if err != nil {
 			return nil, broken(ctx, err), nil

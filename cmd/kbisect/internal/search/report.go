@@ -132,7 +132,7 @@ func (s *Search) explain(ctx context.Context, f *bisect.Finding) {
 	case got != nil:
 		title := "The culprit against its parent"
 		if len(f.Culprits) > 1 {
-			title = fmt.Sprintf("Culprit %s against its parent", words.Short(c.Commit))
+			title = fmt.Sprintf("Culprit %s against its parent", bisect.ShortID(c.Commit))
 		}
 		t := got.Table(title, "parent", "culprit")
 		s.table = &t

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kbisect/kbisect/bisect/report/words"
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/baseline"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -61,7 +61,7 @@ func resume(ctx context.Context, e session.Env) error {
 		return err
 	}
 	defer t.Close()
-	t.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(words.Short(record.Good), "not found yet"), words.Short(record.Bad)))
+	t.Display.Say(fmt.Sprintf("resuming session %s of %s: good %s, bad %s", record.ID, record.Created.Local().Format("2006-01-02 15:04"), cmp.Or(bisect.ShortID(record.Good), "not found yet"), bisect.ShortID(record.Bad)))
 	if err := t.Start(ctx); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func chooseGood(ctx context.Context, p *policy.Policy, q *policy.Request, repo *
 			return nil
 		}
 	}
-	return exit.Usagef("%w: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", errNoGood, words.Short(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
+	return exit.Usagef("%w: no ancestor of %s is recorded as good\nhint: name one with --good REV, or find one with --find-good%s", errNoGood, bisect.ShortID(p.Bad), baseline.GoodElsewhere(ctx, repo, p.Bad))
 }
 
 // errNoGood says that no good end is named or recorded.

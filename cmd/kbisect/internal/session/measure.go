@@ -99,7 +99,7 @@ func measureOne(ctx context.Context, t *Session, q *policy.Request, rev string) 
 	all, err := LaunchAll(ctx, t, n, func(i int, o bisect.Outcome) {
 		t.Display.Launched(i, n, fmt.Sprintf("launch %-3d %s, %.2f s", i, o.Describe(), o.Wall))
 	})
-	result, userError := t.Ended(ctx, err, "at "+words.Short(t.Policy.Good))
+	result, userError := t.Ended(ctx, err, "at "+bisect.ShortID(t.Policy.Good))
 	if userError == nil && result == "" && q.Metric != "" {
 		userError = Unmeasured(t)
 	}

@@ -444,7 +444,7 @@ func (s *Session) LaunchWarnings() []string {
 	seen := map[string]bool{}
 	for _, l := range s.Launches {
 		for _, w := range l.Outcome.Warnings {
-			commit := words.Short(l.Candidate.Commit)
+			commit := bisect.ShortID(l.Candidate.Commit)
 			kind := commit + strings.Trim(w, "0123456789")
 			if !seen[kind] {
 				seen[kind] = true

@@ -153,10 +153,5 @@ func IsID(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// Short is as much of an id as people are shown.
-func Short(id string) string {
-	if len(id) > 12 {
-		return id[:12]
-	}
-	return id
-}
+// Short is as much of an id as people are shown: 10 digits, as everywhere.
+func Short(id string) string { return id[:min(10, len(id))] }
