@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -36,16 +37,26 @@ type Hunk struct {
 
 // Where names the place of a hunk.
 func (h Hunk) Where() string {
-	s := h.File
-	switch {
-	case h.Start == 0:
-	case h.End > h.Start:
-		s += fmt.Sprintf(":%d-%d", h.Start, h.End)
-	default:
-		s += fmt.Sprintf(":%d", h.Start)
+	if h.Start == 0 && !h.Old {
+		return h.File
+	}
+	if h.Start == 0 {
+		return h.File + before
+	}
+	return h.File + ":" + h.Lines()
+}
+
+// before marks what the change took out.
+const before = " (before the change)"
+
+// Lines are those of a hunk that has any, such as 10-12.
+func (h Hunk) Lines() string {
+	s := strconv.Itoa(h.Start)
+	if h.End > h.Start {
+		s += "-" + strconv.Itoa(h.End)
 	}
 	if h.Old {
-		s += " (before the change)"
+		s += before
 	}
 	return s
 }

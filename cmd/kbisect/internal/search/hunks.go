@@ -9,7 +9,6 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
-	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
@@ -104,12 +103,11 @@ func (h *hunkAxis) words(s sets.Set) string {
 	})
 	// The name of a file stands before its first lines only: "a.cu:10-12,40,52-60".
 	for _, x := range all {
-		text := where(x)
-		if lines, ok := strings.CutPrefix(text, x.File+":"); ok && last == x.File {
-			in[len(in)-1] = append(in[len(in)-1], lines)
+		if h := shown(x, ""); x.Kind == hunks.Block && last == x.File && h.File == x.File && h.Start > 0 {
+			in[len(in)-1] = append(in[len(in)-1], h.Lines())
 			continue
 		}
-		in, last = append(in, []string{text}), x.File
+		in, last = append(in, []string{where(x)}), x.File
 	}
 	var out []string
 	for _, lines := range in {
@@ -162,7 +160,7 @@ func (x *setSearch) between(ctx context.Context, goal sets.Goal) (bisect.Finding
 		return bisect.Finding{}, exit.Usage(err)
 	}
 	if len(diff.Hunks) == 0 {
-		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", words.Short(from), words.Short(to))
+		return bisect.Finding{}, exit.Usagef("%s and %s do not differ in the inputs of build and run", bisect.ShortID(from), bisect.ShortID(to))
 	}
 	return x.hunks(ctx, diff, goal, x.session.Memory)
 }
