@@ -10,10 +10,40 @@
 // turns its options into a policy.Request, calls a package below internal with a session.Env, and returns an error that
 // carries the exit code ([exitCode]). It must not hold logic that a test would want.
 //
-// One search goes from launching (run.go) to search.Run, which opens a session (session.Launch) and decides how to
-// search (policy.ForSearch); find.Culprits searches and asks a pipeline.Pipeline for each launch; its result comes back
-// as a report.Document, which printResult (run.go) writes. .github/CONTRIBUTING.md goes the same way function by
-// function, with the file of each, under "One search, step by step".
+// # One search, step by step
+//
+// How kbisect run --good A --bad B -- ./t.sh works, from the command line to the printed report. Each line names a file
+// and the functions to read in it, in order; an arrow is a call. What is called in a line "beside" returns, and can be
+// read by itself. TestSpine keeps the list true.
+//
+//   - `cmd/kbisect/main.go`: `main` → `run` → `newApp` lists the commands
+//   - `cmd/kbisect/run.go`: `runCommand` has the options; `launching` → `envOf` reads them, and will print the result
+//   - `cmd/kbisect/internal/search/search.go`: `Run` → `run` → `find` → `History`
+//   - beside: `cmd/kbisect/internal/search/search.go`: `begin` → `read`, `between`, before anything is launched
+//   - beside: `cmd/kbisect/internal/policy/reader.go`: `ForSearch` decides everything about the run
+//   - beside: `pipeline/source/repo.go`: `Range` is the commits between the ends
+//   - beside: `cmd/kbisect/internal/session/session.go`: `Launch` → `Begin` opens the store; `Start` → `open` opens devices and pipelines
+//   - beside: `cmd/kbisect/internal/session/ledger.go`: `remember` sets a memory above slots above pipelines
+//   - `bisect/find/find.go`: `Culprits` → `whole` → `ask` launches each end once and chooses the question
+//   - `bisect/search/run.go`: `Locate` → `narrow` → `step` → `Try` → `Launch`, the loop
+//   - beside: `bisect/belief/failures.go` (or the levels below it; the question chooses): `Next` chooses the next commit, `Decided` ends
+//     the search
+//   - beside: `bisect/search/question/failure.go`: `Prove` launches the culprit and its parents from clean builds
+//   - `bisect/search/ledger.go`: `Launch` → `Sample` keeps every launch
+//   - `pipeline/memory.go`: `Sample` → `Renew` stores it, where it is not remembered
+//   - `pipeline/slots/slots.go`: `Sample` → `start` makes it in a slot; `session/slots.go` has small wrappers below
+//   - `pipeline/pipeline.go`: `Sample` → `once` → `prepare` → `build`, then `once` → `trial` → `launch`
+//   - `pipeline/trial/build.go`: `Build` → `export`
+//   - beside: `pipeline/workspace/workspace.go`: `Switch` writes the commit into a private export
+//   - `pipeline/trial/launch.go`: `Launch` → `run`
+//   - beside: `pipeline/workspace/workspace.go`: `Run` starts a process there
+//   - beside: `pipeline/proc/run.go`: `Run` enforces its limits and kills its tree
+//   - beside: `pipeline/trial/process.go`: `finish`; in which phase a limit was hit says `kernels/protocol/teardown.go`
+//   - `pipeline/trial/classify.go`: `classify` decides how it ended
+//   - `bisect/report/search.go`: `NewSearch` is the answer as data, the JSON
+//   - `cmd/kbisect/run.go`: `printResult`, text or JSON
+//   - `bisect/report/page/page.go`: `New` is the answer in sections and words
+//   - `bisect/report/render/text.go`: `Text`
 package main
 
 import (

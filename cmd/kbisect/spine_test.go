@@ -18,19 +18,19 @@ const (
 	mostBesides, mostBesideFiles = 17, 10
 )
 
-// TestSpine walks the list in CONTRIBUTING that follows one search through the code: every function stands in the file named,
+// TestSpine walks the list in the package comment that follows one search through the code: every function stands in the file named,
 // calls the one after its arrow, and is called, or passed on, by one that was named before.
 func TestSpine(t *testing.T) {
-	guide, err := os.ReadFile("../../.github/CONTRIBUTING.md")
+	source, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, ok := strings.Cut(string(guide), "A test keeps the list true.\n")
-	list, _, _ = strings.Cut(list, "\n## ")
+	_, list, ok := strings.Cut(string(source), "TestSpine keeps the list true.\n")
+	list, _, _ = strings.Cut(list, "\npackage ")
 	if !ok {
-		t.Fatal("CONTRIBUTING has no list to follow")
+		t.Fatal("the package comment has no list to follow")
 	}
-	item, name := regexp.MustCompile("(?m)^( *)- `([^`]+\\.go)`(.*)$"), regexp.MustCompile("(→ )?`([A-Za-z]+)`")
+	item, name := regexp.MustCompile("(?m)^//   - (beside: )?`([^`]+\\.go)`(.*)$"), regexp.MustCompile("(→ )?`([A-Za-z]+)`")
 	called := map[string]bool{} // by functions named so far
 	functions, files := [2]map[string]bool{{}, {}}, [2]map[string]bool{{}, {}}
 	for _, line := range item.FindAllStringSubmatch(list, -1) {
