@@ -81,7 +81,7 @@ type Request struct {
 	Nth       int     // ordinal of this launch among those of the same candidate and purpose, from 0
 	Clean     bool    // from a clean export and a clean build
 	Timing    bool    // its times will be compared: caches as the user wants them judged, no probe
-	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start: see package prestart
+	AnyStart  bool    // nothing that is asked for depends on how long its process takes to start or to compile: it may be started early, and find caches
 	Tentative bool    // a failure may rest on a process that was started early, since a proof is made without
 	Wants     string  // the metric that is compared, if the program measures it itself and the first process of a candidate may give it; else ""
 	BuildOnly bool    // only what its build says is wanted: nothing is run
@@ -138,7 +138,7 @@ type Outcome struct {
 	Limit    float64     `json:"limit_s,omitempty"`  // of a time-out: the limit that ended it, seconds
 	Supposed bool        `json:"supposed,omitempty"` // a time-out in teardown that rests on how much good trials say; of one that ended otherwise: it had been taken for that
 	Early    bool        `json:"early,omitempty"`    // a failure that only a proof shows in full: it was stopped before the limit, where no good run could still be running, or its process was started early
-	Ahead    bool        `json:"ahead,omitempty"`    // its process was started before its turn, see [Request.AnyStart]
+	Ahead    bool        `json:"ahead,omitempty"`    // its process was started before its turn or, with [Request.AnyStart], found caches
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
 	Timed    bool        `json:"timed,omitempty"`    // likewise: [Request.Timing]
