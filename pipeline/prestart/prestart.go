@@ -36,21 +36,21 @@ type Pool struct {
 	ctx context.Context
 	dir string // for the Python module and its lists; the pool's own
 
-	modules  []string                  // in the order of their import; empty: nothing is started early yet
-	learnt   map[bisect.Purpose]bool   // ends whose modules these are
-	patience time.Duration             // longest that importing them may take
-	outside  map[string]bool           // top-level packages and modules that are imported
-	same     map[string]bool           // paths in the ends with such names that the imports did not pick
-	fits     map[bisect.Candidate]bool // whether a candidate has no other such paths; see Means
+	modules []string                  // in the order of their import; empty: nothing is started early yet
+	learnt  map[bisect.Purpose]bool   // ends whose modules these are
+	outside map[string]bool           // top-level packages and modules that are imported
+	same    map[string]bool           // paths in the ends with such names that the imports did not pick
+	fits    map[bisect.Candidate]bool // whether a candidate has no other such paths; see Means
 
-	mu      sync.Mutex                    // of what follows
-	doubts  map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
-	waiting []*Waiter                     // oldest first
-	started int                           // processes so far, which numbers their files
-	frozen  bool                          // those that start now are frozen at once
-	closed  bool
-	leaving []leaver
-	stays   bool // no process tears down beside the next one any more
+	mu       sync.Mutex                    // of what follows
+	patience time.Duration                 // longest that importing the modules may take
+	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
+	waiting  []*Waiter                     // oldest first
+	started  int                           // processes so far, which numbers their files
+	frozen   bool                          // those that start now are frozen at once
+	closed   bool
+	leaving  []leaver
+	stays    bool // no process tears down beside the next one any more
 }
 
 // Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes
@@ -67,7 +67,7 @@ type Waiter struct {
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
 	few   = 2 // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
-	most  = 4 // times as many wait all together
+	most  = 5 // times as many wait all together
 	slow  = 5 * time.Second
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
@@ -126,7 +126,9 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	}
 	clear(p.fits)
 	p.learnt[end] = true
+	p.mu.Lock()
 	p.patience = max(p.patience, res.Wall)
+	p.mu.Unlock()
 	// Lists are replaced as a whole, since processes may be reading them.
 	lists := []string{p.list("")}
 	if end == bisect.EndGood {
