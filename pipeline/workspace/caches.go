@@ -86,11 +86,13 @@ func compilerJobs(env []string) []string {
 	return env
 }
 
-// files counts what processes left in a cache root.
-func files(root string) (n int) {
+// files counts what processes left in a cache root, up to a number.
+func files(root string, most int) (n int) {
 	_ = filepath.WalkDir(root, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			n++
+			if n++; n == most {
+				return fs.SkipAll
+			}
 		}
 		return nil
 	})
@@ -184,13 +186,14 @@ func (c *Caches) seed(from Caches) error {
 }
 
 // Full reports that there is something in the caches.
-func (c *Caches) Full() bool { return files(c.Dir) > 0 }
+func (c *Caches) Full() bool { return files(c.Dir, 1) > 0 }
 
 // Filled reports that launches of the candidate have left something that later ones are faster for. Bytecode counts
 // where imports do: that of the workspace's own files, and the first of all, if there was none before.
 func (c *Caches) Filled(imports, none bool) bool {
-	return files(c.Dir) > c.given || imports && (none && c.HasBytecode() || slices.ContainsFunc(c.own, func(dir string) bool { return files(dir) > 0 }))
+	own := func(dir string) bool { return files(dir, 1) > 0 }
+	return files(c.Dir, c.given+1) > c.given || imports && (none && c.HasBytecode() || slices.ContainsFunc(c.own, own))
 }
 
 // HasBytecode reports that Python has compiled anything in this job.
-func (c *Caches) HasBytecode() bool { return files(c.Python) > 0 }
+func (c *Caches) HasBytecode() bool { return files(c.Python, 1) > 0 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -364,6 +365,6 @@ func InheritCaches(w *Workspace, from []*Workspace) error {
 			return w.ClearCaches()
 		}
 	}
-	w.Caches.given = files(w.Caches.Dir)
+	w.Caches.given = files(w.Caches.Dir, math.MaxInt)
 	return nil
 }

@@ -94,8 +94,11 @@ func Listed(all []string, most int) string {
 	return strings.Join(all, ", ")
 }
 
-// Seconds is a measured duration: 2.31 s, or 3m20s.
+// Seconds is a measured duration: 2.31 s, 3m20s or, of less than a tenth of a second, 32.1 ms.
 func Seconds(s float64) string {
+	if s > 0 && s < 0.1 {
+		return Brief(s)
+	}
 	if s >= 59.995 { // which would read 60.00 s
 		return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 	}

@@ -109,7 +109,7 @@ func TestShortTexts(t *testing.T) {
 		{Cut("naïve kernel", 6), "naïve…"}, {Cut("naïve", 5), "naïve"}, {Cut("", 3), ""},
 		{Count(2, "series") + Count(1, "series"), "2 series1 series"}, {Count(3, "branch"), "3 branches"}, {Count(-1, "launch"), "-1 launches"},
 		{Listed([]string{"a", "b"}, 2), "a, b"}, {Listed(nil, 3), ""}, {Listed([]string{"a", "b", "c", "d"}, 1), "a and 3 more"},
-		{Seconds(59.994), "59.99 s"}, {Seconds(59.996), "1m0s"}, {Seconds(3661), "1h1m1s"}, {Seconds(0), "0.00 s"},
+		{Seconds(59.994), "59.99 s"}, {Seconds(59.996), "1m0s"}, {Seconds(3661), "1h1m1s"}, {Seconds(0), "0.00 s"}, {Seconds(0.0321), "32.1 ms"}, {Seconds(0.1), "0.10 s"},
 		{Percent(0.0996) + Percent(0.0004) + Percent(math.NaN()), "10 %0.04 %-"}, {Confidence(0.5) + Confidence(0.99999), "50 %99.99 %"},
 		{Better(true), "higher is better"}, {Better(false), "lower is better"}, {P(math.NaN()), "-"},
 		{Between(0.5, 0.4, 2.5), "-60.0 to +150.0 %"}, {Between(2.5, 0.4, 1200), "0.4 to 1200 times"},
