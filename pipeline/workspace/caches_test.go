@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,5 +98,59 @@ func TestBytecodeBehindALink(t *testing.T) {
 	gittest.WriteFiles(t, home, map[string]string{"python/" + home + "/real/search/tree/own.pyc": ""}, 0o666)
 	if !c.Filled(true, false) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The next candidate of a search finds what others have compiled, where it goes by content: of workspaces whose last
+// candidate ended well, and nothing else. What it finds does not count as filled by it.
+func TestInheritCaches(t *testing.T) {
+	kept, end := filepath.Join("triton_cache_dir", "key", "kernel"), filepath.Join("triton_cache_dir", "other", "kernel")
+	for name, c := range map[string]struct {
+		warmed, endWarmed, inherits bool
+		want                        []string
+	}{
+		"of both":                  {true, true, true, []string{kept, end}},
+		"its own candidate failed": {false, true, true, []string{end}},
+		"the end failed":           {true, false, true, []string{kept}},
+		"a launch of a proof":      {true, true, false, nil},
+	} {
+		root, w, _ := opened(t)
+		from := root.New("end")
+		gittest.WriteFiles(t, w.Caches.Dir, map[string]string{kept: "a", filepath.Join("xdg_cache_home", "lock"): ""}, 0o666)
+		gittest.WriteFiles(t, from.Caches.Dir, map[string]string{end: "b", kept: "another"}, 0o666)
+		if c.warmed {
+			w.Caches.Warmed.Commit = "x"
+		}
+		if c.endWarmed {
+			from.Caches.Warmed.Commit = "y"
+		}
+		var others []*Workspace
+		if c.inherits {
+			others = []*Workspace{from}
+		}
+		if err := InheritCaches(w, others); err != nil || w.Caches.Warmed.Commit != "" || w.Caches.Filled(false, false) {
+			t.Errorf("%s: %v, %+v", name, err, w.Caches)
+		}
+		var got []string
+		_ = filepath.WalkDir(w.Caches.Dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				rel, _ := filepath.Rel(w.Caches.Dir, path)
+				got = append(got, rel)
+			}
+			return nil
+		})
+		if c.endWarmed && c.inherits && !c.warmed { // the end's own entry of the same key
+			c.want = append([]string{kept}, c.want...)
+		}
+		if !slices.Equal(got, c.want) || w.Caches.Full() != (len(c.want) > 0) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if text, _ := os.ReadFile(filepath.Join(w.Caches.Dir, kept)); c.warmed && c.inherits && string(text) != "a" {
+			t.Errorf("%s: an entry was overwritten", name)
+		}
+		gittest.WriteFiles(t, w.Caches.Dir, map[string]string{filepath.Join("triton_cache_dir", "new"): ""}, 0o666)
+		if !w.Caches.Filled(false, false) {
+			t.Errorf("%s: a new entry does not count", name)
+		}
 	}
 }
