@@ -118,12 +118,14 @@ func (x *explainer) look(ctx context.Context) error {
 }
 
 // examine is look without the bound. Step by step and not side by side: both sides are compared up to the last step
-// that was finished for both. A side that cannot be built is left out of further steps.
+// that was finished for both. A side that cannot be built is left out of further steps. Where a step has nothing to look
+// at, no tree is written for it.
 func (x *explainer) examine(ctx context.Context) error {
-	for _, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
+	built := x.device || len(x.session.Policy.Plan.Build) > 0 || cuda.Tool("cuobjdump") != ""
+	for n, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
 		for i := range x.sides {
 			s := &x.sides[i]
-			if s.build.Class != "" {
+			if s.build.Class != "" || n == 0 && !built || n == 1 && !x.profilable(s) {
 				continue
 			}
 			o, err := x.session.Pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
@@ -200,11 +202,13 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 	return cuda.SASS(sass), cuda.Resources(resources), nil
 }
 
+// profilable reports that profiles are wanted of a candidate that may run something on a device.
+func (x *explainer) profilable(s *examined) bool { return x.profiles && (x.device || len(s.usage) > 0) }
+
 // profile runs a candidate under the profilers that are installed and permitted. torch.profiler comes first, since
 // it tells which kernels take the most time, and ncu then profiles those.
 func (x *explainer) profile(ctx context.Context, s *examined, in *pipeline.Inspection) error {
 	switch {
-	case !x.profiles, !x.device && len(s.usage) == 0:
 	case !x.device:
 		x.miss("profiles: the session has no device")
 	case !s.ran():
