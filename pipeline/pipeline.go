@@ -413,18 +413,18 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		return bisect.Outcome{Class: bisect.OK}, nil
 	}
 	warm := p.Config.warm(r)
-	any := r.AnyStart && p.Config.Caches == "" && !p.clean && !(r.Clean && r.Nth == 0)
-	if (warm || any) && w.Caches.Warmed == r.Candidate {
+	helped := r.AnyStart && p.Config.Caches == "" && !p.clean && !(r.Clean && r.Nth == 0)
+	if (warm || helped) && w.Caches.Warmed == r.Candidate {
 		o, err := p.launch(ctx, w, r, patience)
-		if err == nil && w.Caches.Full() {
-			o.Caches, o.Ahead = string(Warm), o.Ahead || any
+		if err == nil && (w.Caches.Full() || w.Caches.Filled(recipe.WholeTimed, false)) {
+			o.Caches, o.Ahead = string(Warm), o.Ahead || helped
 		}
 		return o, err
 	}
 	if !p.headStart.has(r) { // else its caches are in use already
 		p.prestart.Await(w)
 		var from []*workspace.Workspace
-		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || any) {
+		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || helped) {
 			from = p.workspaces.ends()
 		}
 		if err := workspace.InheritCaches(w, from); err != nil {
@@ -434,8 +434,8 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	defer p.Config.Stopwatch.Settle(p.Config.tentative(), "")
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
-	first.Ahead = first.Ahead || any && seeded
-	if err == nil && (first.Class == bisect.OK || any && first.Class == bisect.Wrong) {
+	first.Ahead = first.Ahead || helped && seeded
+	if err == nil && (first.Class == bisect.OK || helped && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
 	if err != nil || first.Class != bisect.OK {
