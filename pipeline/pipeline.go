@@ -474,24 +474,27 @@ func expect(p *Pipeline, o trial.Order) {
 	if !end || o.Prestart == nil || !o.Prestart.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
-	fill := func(why bisect.Purpose) {
+	var kinds []prestart.Kind
+	expect := func(why bisect.Purpose) {
 		o.Request.Purpose = why
 		if w, err := ws.get(o.Request); err == nil {
-			trial.Expect(w, o)
+			if k, ok := trial.Expected(w, o); ok {
+				kinds = append(kinds, k)
+			}
 		}
 	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
-	fill(bisect.EndGood)
-	fill(bisect.EndBad)
-	fill(bisect.Searching)
+	expect(bisect.EndGood)
+	expect(bisect.EndBad)
+	expect(bisect.Searching)
+	ws.second = true
+	expect(bisect.Searching)
+	ws.second = false
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
-		fill(bisect.Searching)
-		o.Request.Timing, o.Request.AnyStart = true, false
+		expect(bisect.Searching)
 	}
-	ws.second = true
-	fill(bisect.Searching)
-	ws.second = false
+	go o.Prestart.FillAll(kinds)
 }
 
 // greeted waits until the known-good program has run for the first time, and notes its warning.

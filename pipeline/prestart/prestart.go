@@ -276,10 +276,34 @@ func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
 	return x
 }
 
-// Fill starts processes for the launches that follow in a workspace, as long as a tenth of the memory and 1 GiB stay
-// free; so many import at a time that one processor is left. It never waits for an import, and gives up silently:
-// nothing rests on it.
-func (p *Pool) Fill(w *workspace.Workspace, why bisect.Purpose, spec proc.Spec) {
+// Kind is a kind of launch to come: where it will be made, for what, and how its process is started.
+type Kind struct {
+	W    *workspace.Workspace
+	Why  bisect.Purpose
+	Spec proc.Spec
+}
+
+// FillAll fills several kinds, the most urgent first. Where no processor is left to import, it waits for one, but no
+// longer than an import may take.
+func (p *Pool) FillAll(kinds []Kind) {
+	p.mu.Lock()
+	end := time.Now().Add(p.patience)
+	p.mu.Unlock()
+	for _, k := range kinds {
+		for !p.Fill(k) {
+			if time.Now().After(end) || p.ctx.Err() != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+// Fill starts processes of a kind, as long as a tenth of the memory and 1 GiB stay free; so many import at a time that
+// one processor is left. It never waits for an import, and gives up silently: nothing rests on it. It is false if none
+// waits because no processor is left.
+func (p *Pool) Fill(k Kind) bool {
+	w, spec := k.W, k.Spec
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
@@ -297,15 +321,18 @@ func (p *Pool) Fill(w *workspace.Workspace, why bisect.Purpose, spec proc.Spec) 
 	if spec.OnOutput != nil {
 		ahead.OnOutput = func(int, string, time.Duration) {}
 	}
-	list := p.list(why)
+	list := p.list(k.Why)
 	env := append(kernels.ProbeEnv(spec.Env, p.dir), kernels.EarlyModules+"="+list)
 	each := few
 	if p.patience > slow && runtime.NumCPU() >= many {
 		each = 2 * few
 	}
-	for ; here < each && importing < max(1, runtime.NumCPU()-1) && !p.closed && p.ctx.Err() == nil && !p.doubts[w]; here, importing = here+1, importing+1 {
+	for ; here < each && !p.closed && p.ctx.Err() == nil && !p.doubts[w]; here, importing = here+1, importing+1 {
+		if importing >= max(1, runtime.NumCPU()-1) {
+			return here > 0
+		}
 		if free, all := proc.Available(); free < all/10+1<<30 {
-			return
+			return true
 		}
 		if len(p.waiting) >= most*each {
 			oldest := p.waiting[0]
@@ -316,7 +343,7 @@ func (p *Pool) Fill(w *workspace.Workspace, why bisect.Purpose, spec proc.Spec) 
 		ahead.Env = append(slices.Clip(env), kernels.EarlyReady+"="+ready)
 		held, err := w.Start(p.ctx, ahead, p.started)
 		if err != nil {
-			return
+			return true
 		}
 		p.started++
 		if p.frozen {
@@ -324,6 +351,7 @@ func (p *Pool) Fill(w *workspace.Workspace, why bisect.Purpose, spec proc.Spec) 
 		}
 		p.waiting = append(p.waiting, &Waiter{w, spec, held, list, ready, time.Now()})
 	}
+	return true
 }
 
 // Freeze stops all that wait while times are taken, or lets them go on.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/metrics"
+	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -132,7 +133,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	if !x.proves() {
 		x.waiter = pool.Take(ctx, x.w, spec)
 	}
-	go pool.Fill(x.w, r.Purpose, spec)
+	go pool.Fill(prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec})
 	if x.waiter == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
@@ -146,15 +147,13 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expect starts processes in a workspace in which one of the next launches will be made, if that suits. It does not
-// wait for them.
-func Expect(w *workspace.Workspace, o Order) {
+// Expected is the kind of a launch to come in a workspace; ok is false if its process may not start early.
+func Expected(w *workspace.Workspace, o Order) (k prestart.Kind, ok bool) {
 	stages := o.Recipe.Stages(o.Request.Candidate)
 	if len(stages) != 1 {
-		return
+		return k, false
 	}
 	x := newProcess(w, o, stages[0], 0)
-	if spec, err := x.spec(); err == nil && x.protocol.Base == "load" && x.suits() {
-		go o.Prestart.Fill(w, o.Request.Purpose, spec)
-	}
+	spec, err := x.spec()
+	return prestart.Kind{W: w, Why: o.Request.Purpose, Spec: spec}, err == nil && x.protocol.Base == "load" && x.suits()
 }
