@@ -494,7 +494,7 @@ func expect(p *Pipeline, o trial.Order) {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		expect(bisect.Searching)
 	}
-	go o.Prestart.FillAll(kinds)
+	go prestart.FillAll(o.Prestart, kinds)
 }
 
 // greeted waits until the known-good program has run for the first time, and notes its warning.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -54,13 +55,13 @@ hint: name a revision, or leave --good out for the newest recorded good ancestor
 		{args: "run --good HEAD~99 -- true", code: exit.UsageError, want: `kbisect: --good: unknown revision "HEAD~99": HEAD has no such ancestor
 hint: git log --oneline HEAD lists its ancestors
 `},
-		{args: "run --good other -- true", code: exit.UsageError, want: `kbisect: good commit {12 other} is not an ancestor of bad commit {12 main}; they have no common history
+		{args: "run --good other -- true", code: exit.UsageError, want: `kbisect: good commit {other} is not an ancestor of bad commit {main}; they have no common history
 hint: choose two commits of one history
 `},
-		{args: "run --good HEAD --bad v1 -- true", code: exit.UsageError, want: `kbisect: good commit {12 main} is not an ancestor of bad commit {12 v1}; it is a descendant of it
+		{args: "run --good HEAD --bad v1 -- true", code: exit.UsageError, want: `kbisect: good commit {main} is not an ancestor of bad commit {v1}; it is a descendant of it
 hint: are the two ends swapped?
 `},
-		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {12 main}
+		{args: "run --good main -- true", code: exit.UsageError, want: `kbisect: good and bad are the same commit {main}
 hint: name an older commit that is still good
 `},
 		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends pass, the bad end in 5 of 5 launches
@@ -299,15 +300,10 @@ func (r *repo) anonymous(s string) string {
 	return regexp.MustCompile(`process \d+`).ReplaceAllString(s, "process PID")
 }
 
-// named puts commits in for {REV}, and for {12 REV} with that many digits.
+// named puts commits in for {REV}, as people are shown them.
 func (r *repo) named(s string) string {
-	return regexp.MustCompile(`\{(12 )?(\w+)\}`).ReplaceAllStringFunc(s, func(m string) string {
-		rev, long := strings.CutPrefix(strings.Trim(m, "{}"), "12 ")
-		id := r.git("rev-parse", rev)
-		if long {
-			return id[:12]
-		}
-		return id[:10]
+	return regexp.MustCompile(`\{\w+\}`).ReplaceAllStringFunc(s, func(m string) string {
+		return bisect.ShortID(r.git("rev-parse", strings.Trim(m, "{}")))
 	})
 }
 

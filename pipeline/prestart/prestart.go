@@ -285,7 +285,7 @@ type Kind struct {
 
 // FillAll fills several kinds, the most urgent first. Where no processor is left to import, it waits for one, but no
 // longer than an import may take.
-func (p *Pool) FillAll(kinds []Kind) {
+func FillAll(p *Pool, kinds []Kind) {
 	p.mu.Lock()
 	end := time.Now().Add(p.patience)
 	p.mu.Unlock()
