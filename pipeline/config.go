@@ -43,9 +43,9 @@ const (
 // warm reports whether a launch should find the caches as the last one of its candidate left them.
 func (c Config) warm(r bisect.Request) bool { return c.Caches == Warm || c.Caches == "" && r.Timing }
 
-// single reports that one workspace serves this request and all others like it: there is no build to keep, and no launch
-// needs the caches of its own candidate. A clean switch, which looks at every file, makes that workspace a
-// fresh checkout. Where times may be compared later, which devices, patterns and sources of metrics suggest, the ends
+// single reports whether one workspace can serve this request and all others like it, because there is no build to keep
+// and no launch relies on caches that its own candidate left. A clean switch, which looks at every file, makes that
+// workspace a fresh checkout. Where times may be compared later, which devices, patterns and sources of metrics suggest, the ends
 // keep workspaces of their own: to fill caches again takes longer than to write a tree.
 func (c Config) single(r bisect.Request) bool {
 	return len(c.Recipe.Plan.Build) == 0 && !c.warm(r) && len(c.Devices)+len(c.Recipe.Patterns)+len(c.Recipe.Sources) == 0

@@ -13,8 +13,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// A launch that loads beside the one before it holds memory of the device, and is nobody else's process there. Somebody
-// else's is still seen.
+// A launch that loads beside the one before it holds device memory, but does not count as another user's process. A
+// process of another user still does.
 func TestHeadStartSharesNoDevice(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		t.Run(fmt.Sprint("another process ", other), func(t *testing.T) {

@@ -412,8 +412,8 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if recipe.OnlyBuilds(r) {
 		return bisect.Outcome{Class: bisect.OK}, nil
 	}
-	warm := p.Config.warm(r)
-	helped := r.AnyStart && p.Config.Caches == "" && !p.clean && !(r.Clean && r.Nth == 0)
+	warm, inherits := p.Config.warm(r), p.Config.Caches == "" && !p.clean
+	helped := inherits && r.AnyStart && !(r.Clean && r.Nth == 0)
 	if (warm || helped) && w.Caches.Warmed == r.Candidate {
 		o, err := p.launch(ctx, w, r, patience)
 		if err == nil && (w.Caches.Full() || w.Caches.Filled(recipe.WholeTimed, false)) {
@@ -424,7 +424,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if !p.headStart.has(r) { // else its caches are in use already
 		p.prestart.Await(w)
 		var from []*workspace.Workspace
-		if r.Purpose == bisect.Searching && p.Config.Caches == "" && !p.clean && (warm || helped) {
+		if inherits && r.Purpose == bisect.Searching && (warm || helped) {
 			from = p.workspaces.ends()
 		}
 		if err := workspace.InheritCaches(w, from); err != nil {
@@ -475,7 +475,7 @@ func expect(p *Pipeline, o trial.Order) {
 		return
 	}
 	var kinds []prestart.Kind
-	expect := func(why bisect.Purpose) {
+	add := func(why bisect.Purpose) {
 		o.Request.Purpose = why
 		if w, err := ws.get(o.Request); err == nil {
 			if k, ok := trial.Expected(w, o); ok {
@@ -484,15 +484,15 @@ func expect(p *Pipeline, o trial.Order) {
 		}
 	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
-	expect(bisect.EndGood)
-	expect(bisect.EndBad)
-	expect(bisect.Searching)
+	add(bisect.EndGood)
+	add(bisect.EndBad)
+	add(bisect.Searching)
 	ws.second = true
-	expect(bisect.Searching)
+	add(bisect.Searching)
 	ws.second = false
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
-		expect(bisect.Searching)
+		add(bisect.Searching)
 	}
 	go prestart.FillAll(o.Prestart, kinds)
 }

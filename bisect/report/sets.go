@@ -37,17 +37,17 @@ type Hunk struct {
 
 // Where names the place of a hunk.
 func (h Hunk) Where() string {
-	if h.Start == 0 && !h.Old {
-		return h.File
+	switch {
+	case h.Start > 0:
+		return h.File + ":" + h.Lines()
+	case h.Old:
+		return h.File + beforeChange
 	}
-	if h.Start == 0 {
-		return h.File + before
-	}
-	return h.File + ":" + h.Lines()
+	return h.File
 }
 
-// before marks what the change took out.
-const before = " (before the change)"
+// beforeChange marks what the change took out.
+const beforeChange = " (before the change)"
 
 // Lines are those of a hunk that has any, such as 10-12.
 func (h Hunk) Lines() string {
@@ -56,7 +56,7 @@ func (h Hunk) Lines() string {
 		s += "-" + strconv.Itoa(h.End)
 	}
 	if h.Old {
-		s += before
+		s += beforeChange
 	}
 	return s
 }

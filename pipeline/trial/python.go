@@ -147,7 +147,9 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expected is the kind of a launch to come in a workspace; ok is false if its process may not start early.
+// Expected is the kind of a launch to come in a workspace, for [prestart.FillAll]. ok is false if its process may not start
+// early: because the plan has several stages, of which the first alone would be known, or because its times count from
+// the start of the process.
 func Expected(w *workspace.Workspace, o Order) (k prestart.Kind, ok bool) {
 	stages := o.Recipe.Stages(o.Request.Candidate)
 	if len(stages) != 1 {

@@ -66,13 +66,18 @@ func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
+	return fmt.Sprintf("%d %s", n, plural(noun))
+}
+
+// plural is the plural of a noun as Count takes it.
+func plural(noun string) string {
 	switch {
 	case noun == "series":
-		return fmt.Sprintf("%d series", n)
+		return noun
 	case strings.HasSuffix(noun, "ch"):
-		noun += "e"
+		return noun + "es"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return noun + "s"
 }
 
 // All begins a sentence about all of n things: "The launch", "Both launches", "All 5 launches".
@@ -81,7 +86,7 @@ func All(n int, noun string) string {
 	case 1:
 		return "The " + noun
 	case 2:
-		return "Both" + strings.TrimPrefix(Count(n, noun), "2")
+		return "Both " + plural(noun)
 	}
 	return "All " + Count(n, noun)
 }

@@ -179,7 +179,7 @@ func (d *Dir) untouched() bool {
 	return len(d.seen) > 0
 }
 
-// Removed is a path of the directory that is no longer there, or "".
+// Removed returns a path of the directory that no longer exists, or "".
 func (d *Dir) Removed() string {
 	for path := range d.seen {
 		if _, ok := look(path); !ok {

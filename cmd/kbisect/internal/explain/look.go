@@ -121,15 +121,17 @@ func (x *explainer) look(ctx context.Context) error {
 // that was finished for both. A side that cannot be built is left out of further steps. Where a step has nothing to look
 // at, no tree is written for it.
 func (x *explainer) examine(ctx context.Context) error {
-	built := x.device || len(x.session.Policy.Plan.Build) > 0 || cuda.Tool("cuobjdump") != ""
-	for n, step := range []func(context.Context, *examined, *pipeline.Inspection) error{x.static, x.profile} {
+	for _, step := range []struct {
+		wanted func(*explainer, *examined) bool
+		take   func(context.Context, *examined, *pipeline.Inspection) error
+	}{{readable, x.static}, {profilable, x.profile}} {
 		for i := range x.sides {
 			s := &x.sides[i]
-			if s.build.Class != "" || n == 0 && !built || n == 1 && !x.profilable(s) {
+			if s.build.Class != "" || !step.wanted(x, s) {
 				continue
 			}
 			o, err := x.session.Pipe.Inspect(ctx, bisect.Request{Candidate: s.candidate, Purpose: s.purpose}, func(in *pipeline.Inspection) error {
-				return step(ctx, s, in)
+				return step.take(ctx, s, in)
 			})
 			if err != nil {
 				return err
@@ -202,8 +204,13 @@ func dump(ctx context.Context, in *pipeline.Inspection, file string) ([]cuda.Fun
 	return cuda.SASS(sass), cuda.Resources(resources), nil
 }
 
+// readable reports whether device code may have been built, or whether there is a tool that finds it elsewhere.
+func readable(x *explainer, _ *examined) bool {
+	return x.device || len(x.session.Policy.Plan.Build) > 0 || cuda.Tool("cuobjdump") != ""
+}
+
 // profilable reports that profiles are wanted of a candidate that may run something on a device.
-func (x *explainer) profilable(s *examined) bool { return x.profiles && (x.device || len(s.usage) > 0) }
+func profilable(x *explainer, s *examined) bool { return x.profiles && (x.device || len(s.usage) > 0) }
 
 // profile runs a candidate under the profilers that are installed and permitted. torch.profiler comes first, since
 // it tells which kernels take the most time, and ncu then profiles those.
