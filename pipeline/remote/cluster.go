@@ -243,8 +243,8 @@ func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bis
 			continue
 		}
 		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, bisect.ErrSpent) {
-				os.RemoveAll(filepath.Dir(j.Spec)) // a later request submits it again
+			if done, _ := result(c, j); done == nil && (ctx.Err() != nil || errors.Is(err, bisect.ErrSpent)) {
+				os.RemoveAll(filepath.Dir(j.Spec)) // a later request submits it again, or reads the result of one that ended just now
 			}
 			return o, nil, err
 		}

@@ -345,6 +345,56 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// finishing is an executor whose jobs end well while they are cancelled.
+type finishing struct {
+	*processes
+	gate string // file that jobs wait for
+}
+
+func (x finishing) Cancel(_ context.Context, _ string, ids ...string) error {
+	if err := os.WriteFile(x.gate, nil, 0o600); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		for x.state(id) == executor.Running {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func (x finishing) state(id string) executor.State {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.states[id].State
+}
+
+// TestEndedWhenInterrupted: a job that ends just before it would be cancelled is not made again.
+func TestEndedWhenInterrupted(t *testing.T) {
+	t.Parallel()
+	r, ids := history(t, "1")
+	gate := filepath.Join(t.TempDir(), "go")
+	x := &processes{nodes: []string{"a"}}
+	c := open(t, x, r, "while [ ! -e "+gate+" ]; do sleep 0.01; done")
+	c.executor = finishing{x, gate}
+	q := bisect.Request{Candidate: bisect.Candidate{Commit: ids[0]}, Purpose: bisect.Searching}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.config.OnPhase = func(a pipeline.Activity) {
+		if a.Doing == "running in a job" {
+			cancel()
+		}
+	}
+	if _, err := c.Slot(0).Sample(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if o, err := c.Slot(0).Sample(t.Context(), q); err != nil || o.Class != bisect.OK {
+		t.Errorf("%v %+v", err, o)
+	}
+	if len(x.jobs) != 1 {
+		t.Errorf("%d jobs", len(x.jobs))
+	}
+}
+
 // TestSharedFolder: nobody else may have written what jobs run.
 func TestSharedFolder(t *testing.T) {
 	dir := t.TempDir()
