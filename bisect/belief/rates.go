@@ -41,6 +41,9 @@ func (t Tally) Minus(u Tally) Tally { return Tally{t.Fails - u.Fails, t.Passes -
 // Launches is how many there are.
 func (t Tally) Launches() int { return t.Fails + t.Passes }
 
+// Wavers reports whether launches ended both ways.
+func (t Tally) Wavers() bool { return t.Fails > 0 && t.Passes > 0 }
+
 // LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which little is known.
 func LogBad(t Tally) float64 {
 	some := math.Log(1-ofRuns.always) + LogRate(t)

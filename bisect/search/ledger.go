@@ -71,7 +71,8 @@ func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int
 	} else {
 		r.Timing = l.Search.Find == bisect.Slow
 	}
-	r.Tentative = r.Tentative && !l.Search.Fast // which proves nothing
+	r.AnyStart = r.AnyStart && !helpDoubted(l, q, commit)
+	r.Tentative = r.Tentative && r.AnyStart && !l.Search.Fast // which proves nothing
 	if end := why == bisect.EndGood || why == bisect.EndBad; len(l.Search.Devices) > 0 && (end || r.Timing) {
 		r.On = cmp.Or(l.on[r.ID()], Devices(l)[0])
 	}
@@ -215,8 +216,12 @@ func (l *Ledger) Decisive(commit string, why bisect.Purpose) (o bisect.Outcome, 
 
 // Tally counts the failures and passes of a commit's launches, as the question reads them; launches that say nothing
 // about the complaint are left out.
-func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) (t belief.Tally) {
-	for _, x := range l.Of(commit, why) {
+func (l *Ledger) Tally(q Question, commit string, why bisect.Purpose) belief.Tally {
+	return tally(q, l.Of(commit, why))
+}
+
+func tally(q Question, made []Trial) (t belief.Tally) {
+	for _, x := range made {
 		switch y, a := q.Read(x); {
 		case a == Speaks && y.Failed:
 			t.Fails++
@@ -385,6 +390,15 @@ func (l *Ledger) WarnDropped() string {
 	}
 	return fmt.Sprintf("while times were compared the bad end failed in %d of %d launches (%s) and the good end in none of %d: that was set aside here\nhint: to find where it came from, search with --find %s",
 		bad, n, how.Describe(), of, how.Class)
+}
+
+// helpDoubted reports whether launches of a commit ended differently, and those that neither started early nor found
+// caches did not. That help may be why, so the commit gets none until they differ as well.
+func helpDoubted(l *Ledger, q Question, id string) bool {
+	made := l.Of(id, "")
+	all := tally(q, made)
+	plain := tally(q, slices.DeleteFunc(made, func(t Trial) bool { return t.Ahead }))
+	return all.Wavers() && !plain.Wavers()
 }
 
 // passesEarlyOnly reports whether several launches of a commit passed, the processes of all of them were started early,

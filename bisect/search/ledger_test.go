@@ -203,6 +203,30 @@ func TestLedgerPassesEarlyOnly(t *testing.T) {
 	}
 }
 
+// A commit that passes with help and fails without, or the other way round, gets no help until it wavers without.
+func TestLedgerDoubtsHelp(t *testing.T) {
+	for made, want := range map[string]bool{"": false, "rr": false, "gg": false, "rw": true, "gs": true, "srw": true, "rs": true, "rrwww": true, "gw": false, "rwg": false, "Rw": false} {
+		l := NewLedger(&Search{})
+		trialsOf(l, made)
+		for i := range l.Made {
+			l.Made[i].Ahead = l.Made[i].Ahead || l.Made[i].Early // of s
+		}
+		if helpDoubted(l, failing{}, "a") != want {
+			t.Errorf("%q: %v", made, !want)
+		}
+		s := &sampler{answer: func(bisect.Request) (bisect.Outcome, error) { return bisect.Outcome{Class: bisect.OK}, nil }}
+		l.Search.Sampler = s
+		if _, err := l.Launch(t.Context(), helped{}, "a", bisect.ConfirmParent); err != nil || s.asked[0].AnyStart == want || s.asked[0].Tentative == want {
+			t.Errorf("%q: %v, asked for %+v", made, err, s.asked)
+		}
+	}
+}
+
+// helped is failing with launches that bear any start.
+type helped struct{ failing }
+
+func (helped) Shape(r *bisect.Request, _ bool) { r.AnyStart, r.Tentative = true, true }
+
 // A split is uneven only where the two answers cost very differently; a failure that need not run to its limit is cheap.
 func TestLedgerPrices(t *testing.T) {
 	made := func(class bisect.Class, wall, build float64) Trial {

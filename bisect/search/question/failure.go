@@ -454,7 +454,7 @@ func (q *Failure) alwaysAlike(r *search.Run, b *belief.Failures) bool {
 	for _, i := range b.Tested() {
 		id := cmp.Or(r.Span.Commits[i].Key, r.Span.Commits[i].ID)
 		seen[id] = seen[id].Plus(b.Of(i))
-		if t := seen[id]; t.Fails > 0 && t.Passes > 0 {
+		if seen[id].Wavers() {
 			return false
 		}
 	}
