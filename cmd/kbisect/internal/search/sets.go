@@ -87,10 +87,10 @@ func (x *setSearch) along(ctx context.Context, a axis) (bisect.Finding, error) {
 	if err = errors.Join(err, stop()); err != nil {
 		return bisect.Finding{}, err
 	}
-	complaint := oracle.Ends().Complaint
+	bad := slices.IndexFunc(f.Tests, func(t sets.Test) bool { return t.Purpose == sets.AllChanges })
 	for i := range f.Minimal { // sets of lines that no test has seen alone have no class yet
-		if g := &f.Minimal[i]; g.Class == "" {
-			g.Class, g.Phase = complaint.Class, complaint.Phase
+		if g := &f.Minimal[i]; g.Class == "" && bad >= 0 {
+			g.Class, g.Phase = f.Tests[bad].Class, f.Tests[bad].Phase
 		}
 	}
 	f.Claims = append(f.Claims, a.undecided...)
