@@ -37,6 +37,7 @@ var DeviceLog = []struct {
 	{"neighbour, quiet", `{"preset":"quiet","step_log":0.02956,"noise":{"neighbour":{"after":0,"period":240,"busy":70,"log":0.12,"mean":0.10}}}`, 0.6, 1, true},
 	{"neighbour, typical", `{"preset":"typical","step_log":0.02956,"noise":{"neighbour":{"after":0,"period":240,"busy":70,"log":0.12,"mean":0.10}}}`, 0.6, 1, false},
 	{"two modes", `{"preset":"typical","step_log":0.02956,"noise":{"modes":[{"p":0.25,"log":0.04}]}}`, 0.6, 1, true},
+	{"half held up", `{"commits":69,"step_log":0.2,"noise":{"process_sd":0.003,"contaminated":0.5,"contaminated_mean":0.25}}`, 0.6, 1, false},
 }
 
 // flagged plays jobs and returns the share with a warning about the machine, and of which kinds.
@@ -55,7 +56,7 @@ func flagged(t *testing.T, spec string, trials int) (float64, map[string]int) {
 		}
 		some := false
 		for _, w := range f.Warnings {
-			for _, kind := range []string{"vary by", "something disturbed", "the level moved", "the level drifts", "two modes"} {
+			for _, kind := range []string{"vary by", "something disturbed", "held up", "the level moved", "the level drifts", "two modes"} {
 				if strings.Contains(w, kind) {
 					kinds[kind]++
 					some = true

@@ -94,11 +94,11 @@ func (f filter) clean(l belief.Launch, bad bool, n Noise) float64 {
 	}
 	var clean, soiled float64
 	for _, g := range f.parts {
-		v := g.spread(x) + n.Rate*max(0, l.At-f.at) + n.SD*n.SD
+		v := g.spread(x) + n.Rate*max(0, l.At-f.at)
 		nu := l.Y - g.d - x*g.step
 		for mode, share := range [2]float64{1 - n.Share, n.Share} {
 			if share > 0 {
-				u := nu - float64(mode)*n.Mode
+				u, v := nu-float64(mode)*n.Mode, v+n.ofMode(mode)
 				clean, soiled = clean+g.w*share*normal(u, v), soiled+g.w*share*soil(u, newBell(v+dirtyMean*dirtyMean))
 			}
 		}
@@ -143,7 +143,11 @@ func (w Diagnosis) Warnings() []string {
 	if n.SD > noisySD && !w.agree {
 		what = append(what, fmt.Sprintf("launches of one commit vary by %.1f %%", 100*n.SD))
 	}
-	if w.dirty > disturbed && !w.agree {
+	modes := n.Described(w.launches)
+	switch {
+	case n.Wide > 0 && modes != "" && !w.agree:
+		what = append(what, modes)
+	case n.Wide == 0 && w.dirty > disturbed && !w.agree:
 		what = append(what, fmt.Sprintf("something disturbed %.0f %% of the launches", 100*w.dirty))
 	}
 	switch {
@@ -155,17 +159,23 @@ func (w Diagnosis) Warnings() []string {
 	if len(what) > 0 {
 		out = append(out, "this machine is noisy: "+strings.Join(what, "; ")+"\nhint: close other programs, measure for longer in each launch; kbisect doctor shows what is running")
 	}
-	if n.TwoModes(w.launches) {
-		out = append(out, fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower\nhint: bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data", 100*math.Expm1(n.Mode), 100*n.Share))
+	if n.Wide == 0 && modes != "" {
+		out = append(out, modes+"\nhint: bind the process to one memory node (numactl --cpunodebind), or let each launch measure more than one placement of its data")
 	}
 	return out
 }
 
-// TwoModes reports modes that are worth a warning. Among many launches, some noise looks like two modes close
-// together.
-func (n Noise) TwoModes(launches int) bool {
+// Described says what modes the noise has; "" where it has none that are worth a warning. Among many launches, some noise
+// looks like two modes close together.
+func (n Noise) Described(launches int) string {
 	rarer := min(n.Share, 1-n.Share)
-	return n.Mode > max(noisySD, modesApart*n.SD) && rarer > modesShare && rarer*float64(launches) >= 4
+	switch {
+	case n.Mode <= max(noisySD, modesApart*n.SD) || rarer <= modesShare || rarer*float64(launches) < 4:
+		return ""
+	case n.Wide > 0:
+		return fmt.Sprintf("%.0f %% of the launches are held up, by %.2g %% in the mean", 100*n.Share, 100*math.Expm1(n.Mode))
+	}
+	return fmt.Sprintf("launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
 }
 
 // spread is the robust standard deviation of levels, from their median absolute deviation.

@@ -21,6 +21,7 @@ type Noise struct {
 	Rate  float64 // q: variance that the level gains per second, as a random walk
 	Mode  float64 // offset of the second mode; 0: the launches know only one
 	Share float64 // of the launches that fall into the second mode
+	Wide  float64 // by what launches of the second mode scatter besides: each is held up by another amount; 0: as those of the first
 	Step  float64 // where to look for the step first: one more mode apart all looks nearly alike
 	Exact bool    // the numbers have no noise, and Step is that of the ends
 }
@@ -48,10 +49,13 @@ func (n Noise) dirt() float64 { return max(dirtyMean, dirtyMore*n.SD) }
 func (n Noise) effective() float64 {
 	v := n.SD * n.SD
 	if n.Modes() {
-		v += n.Share * (1 - n.Share) * n.Mode * n.Mode * math.Exp(-n.Mode*n.Mode/(9*n.SD*n.SD))
+		v = 1/((1-n.Share)/v+n.Share/n.ofMode(1)) + n.Share*(1-n.Share)*n.Mode*n.Mode*math.Exp(-n.Mode*n.Mode/(9*v))
 	}
 	return v
 }
+
+// ofMode is the variance of a launch inside a mode, 0 or 1.
+func (n Noise) ofMode(mode int) float64 { return n.SD*n.SD + float64(mode)*n.Wide*n.Wide }
 
 // gaussian is a joint belief about the level d of the good side now and the step D, given one way of assigning the
 // launches to the two modes.
@@ -145,7 +149,7 @@ func (f *filter) add(l belief.Launch, bad bool, n Noise) {
 	if !n.Modes() && len(f.parts) == 1 {
 		f.parts[0].vd += n.Rate * dt
 		g := &f.parts[0]
-		p := g.prospect(x, n.SD)
+		p := g.prospect(x, n.SD*n.SD)
 		p.sure = n.Exact
 		f.logL += math.Log(g.learn(p, l, 0))
 		return
@@ -164,7 +168,7 @@ func (f *filter) lean(l belief.Launch, x float64, n Noise) {
 	}
 	g := &f.parts[0]
 	g.vd += n.Rate * dt
-	f.logL += math.Log(g.learn(g.prospect(x, n.SD), l, 0))
+	f.logL += math.Log(g.learn(g.prospect(x, n.SD*n.SD), l, 0))
 }
 
 // branch takes in one launch that may belong to either mode. Every Gaussian becomes two, and the least of them are
@@ -174,8 +178,8 @@ func (f *filter) branch(l belief.Launch, x, dt float64, n Noise) {
 	k, total := 0, 0.0
 	for _, g := range f.parts {
 		g.vd += n.Rate * dt
-		p := g.prospect(x, n.SD)
 		for mode, share := range [2]float64{1 - n.Share, n.Share} {
+			p := g.prospect(x, n.ofMode(mode))
 			h := &next[k]
 			*h = g
 			h.w *= share * h.learn(p, l, float64(mode)*n.Mode)
@@ -206,8 +210,8 @@ func newBell(v float64) bell { return bell{v, 1 / v, 1 / math.Sqrt(2*math.Pi*v)}
 
 func (b bell) at(u float64) float64 { return b.peak * math.Exp(-0.5*u*u*b.inv) }
 
-func (g *gaussian) prospect(x, sd float64) prospect {
-	v := g.spread(x) + sd*sd
+func (g *gaussian) prospect(x, launch float64) prospect {
+	v := g.spread(x) + launch
 	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
 }
 

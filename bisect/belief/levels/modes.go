@@ -47,8 +47,8 @@ func (s sight) mixed(n Noise) bool {
 	return odds > 0
 }
 
-// starts are first guesses of two modes: the fit before, and the widest split of the values, of all launches and of
-// the good side alone.
+// starts are first guesses of two modes: the fit before, the widest split of the values, of all launches and of the
+// good side alone, and a split into launches that lie near the least of their side and others that were held up.
 func (s sight) starts(one, last Noise) []Noise {
 	var out []Noise
 	if last.Modes() {
@@ -79,7 +79,53 @@ func (s sight) starts(one, last Noise) []Noise {
 			good = append(good, flat[i])
 		}
 	}
-	return append(out, splitModes(good, one, g.step)...)
+	out = append(out, splitModes(good, one, g.step)...)
+	return append(out, s.heldUp(one)...)
+}
+
+// heldUp is a first guess of launches of which many are held up, each by another amount, from how far each lies above
+// the least of its side: the split in two normals, the lower of them narrow, under which the launches are likeliest. It
+// is nil where that gives no two clear parts.
+func (s sight) heldUp(one Noise) []Noise {
+	type side struct {
+		device int
+		bad    bool
+	}
+	least := map[side]float64{}
+	for i, l := range s.launches {
+		at := side{l.Device, s.bad[i]}
+		if y, ok := least[at]; !ok || l.Y < y {
+			least[at] = l.Y
+		}
+	}
+	if len(least) < 2 {
+		return nil
+	}
+	above := make([]float64, len(s.launches))
+	for i, l := range s.launches {
+		above[i] = l.Y - least[side{l.Device, s.bad[i]}]
+	}
+	slices.Sort(above)
+	deviation := func(v []float64) float64 { return max(0.0015, math.Sqrt(squares(v)/float64(len(v)-1))) }
+	const fewest = 4
+	best, out := math.Inf(-1), []Noise(nil)
+	for c := fewest; c <= len(above)-fewest; c++ {
+		low, high := above[:c], above[c:]
+		n, m, near, far := float64(c), float64(len(high)), deviation(low), deviation(high)
+		if score := n*math.Log(n/near) + m*math.Log(m/far); score > best && far > near && mean(high)-mean(low) > 3*near {
+			step := 0.0
+			for device := range len(s.launches) { // of the first that has both sides
+				good, a := least[side{device, false}]
+				bad, b := least[side{device, true}]
+				if a && b {
+					step = bad - good
+					break
+				}
+			}
+			best, out = score, []Noise{{SD: near, Rate: min(one.Rate, 2e-3*near*near), Mode: mean(high) - mean(low), Wide: math.Sqrt(far*far - near*near), Share: m / (n + m), Step: step}}
+		}
+	}
+	return out
 }
 
 // splitModes splits values in two so that the sum of squares within both parts is least; nil where that gives no two
@@ -182,12 +228,12 @@ func (s sight) modeScore(n Noise) fit {
 // between the modes, and offset and share follow from that.
 func (s sight) assign(n Noise) Noise {
 	f := newFilter(n)
-	var w, u [2]float64 // of each mode: weights by precision, and weighted innovations
+	var w, u, q [2]float64 // of each mode: weights by precision, weighted innovations, and what these scatter by besides
 	count, second := 1.0, n.Share
 	for i, l := range s.launches {
 		if i >= 2 { // the first launches of both ends set the scale
 			f.turn(l.Device)
-			p := f.assign(l, s.bad[i], n, &w, &u)
+			p := f.assign(l, s.bad[i], n, &w, &u, &q)
 			count, second = count+1, second+p
 		}
 		f.add(l, s.bad[i], n)
@@ -196,14 +242,17 @@ func (s sight) assign(n Noise) Noise {
 		if mode := u[1]/w[1] - u[0]/w[0]; mode > n.SD {
 			n.Mode = mode
 		}
+		if n.Wide > 0 {
+			n.Wide = math.Sqrt(max(n.SD*n.SD, q[1]/w[1]))
+		}
 	}
 	n.Share = min(0.95, max(0.05, second/count))
 	return n
 }
 
-// assign returns the probability that a launch fell into the second mode, and adds to w and u what it says about the
-// offset of the modes. All Gaussians of the filter contribute.
-func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u *[2]float64) float64 {
+// assign returns the probability that a launch fell into the second mode, and adds to w, u and q what it says about the
+// modes. All Gaussians of the filter contribute.
+func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u, q *[2]float64) float64 {
 	x := 0.0
 	if bad {
 		x = 1
@@ -213,14 +262,17 @@ func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u *[2]float64) flo
 	total, second := dirty*n.Share*0.1, dirty*n.Share*n.Share*0.1
 	for k, g := range f.parts {
 		v := g.spread(x) + n.Rate*max(0, l.At-f.at) + n.SD*n.SD
+		v2 := v + n.Wide*n.Wide
 		nu := l.Y - g.d - x*g.step
-		a, b := g.w*(1-n.Share)*normal(nu, v), g.w*n.Share*normal(nu-n.Mode, v)
-		says[2*k], says[2*k+1] = say{a, nu, v}, say{b, nu, v}
+		a, b := g.w*(1-n.Share)*normal(nu, v), g.w*n.Share*normal(nu-n.Mode, v2)
+		says[2*k], says[2*k+1] = say{a, nu, v}, say{b, nu, v2}
 		total, second = total+a+b, second+b
 	}
 	for k, s := range says[:2*len(f.parts)] {
 		w[k%2] += s.p / total / s.v
 		u[k%2] += s.p / total / s.v * s.nu
+		off := s.nu - float64(k%2)*n.Mode
+		q[k%2] += s.p / total / s.v * (off*off - s.v + float64(k%2)*n.Wide*n.Wide)
 	}
 	return second / total
 }

@@ -100,7 +100,7 @@ func (c *StepTest) Median() float64 {
 
 // Deviation is the standard deviation of that median: 1.2533, the root of pi/2, times that of a mean.
 func (c *StepTest) Deviation(n Noise) float64 {
-	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode)
+	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode + n.Share*n.Wide*n.Wide)
 	for _, p := range c.pairs {
 		v += n.Rate * math.Abs(p.gap) / float64(len(c.pairs))
 	}
@@ -133,16 +133,16 @@ func (c *StepTest) Decided(n Noise, alpha float64) int {
 // with the drift of the time between them, now and then disturbed, and apart by the offset when
 // the two fall into different modes.
 func (n Noise) logPair(u, gap float64) float64 {
-	v := n.ofPair(gap)
-	one := func(u float64) float64 {
+	v, w := n.ofPair(gap), n.Wide*n.Wide
+	one := func(u, v float64) float64 {
 		return belief.LogAdd(math.Log(0.95)+logNormal(u, v), math.Log(0.05)+logNormal(u, v+n.dirt()*n.dirt()))
 	}
 	if !n.Modes() {
-		return one(u)
+		return one(u, v)
 	}
-	apart := n.Share * (1 - n.Share)
+	first, apart, second := (1-n.Share)*(1-n.Share), n.Share*(1-n.Share), n.Share*n.Share
 	return belief.LogSum([]float64{
-		math.Log(1-2*apart) + one(u), math.Log(apart) + one(u-n.Mode), math.Log(apart) + one(u+n.Mode),
+		math.Log(first) + one(u, v), math.Log(apart) + one(u-n.Mode, v+w), math.Log(apart) + one(u+n.Mode, v+w), math.Log(second) + one(u, v+2*w),
 	})
 }
 

@@ -437,8 +437,8 @@ func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) b
 	if s.q.Channel.Metric.Exact {
 		s.exactWords(&e, least)
 	}
-	if n := m.Noise(); n.TwoModes(m.Launches()) {
-		e.Why += fmt.Sprintf("; launches fall into two modes, %.2g %% apart, %.0f %% into the slower", 100*math.Expm1(n.Mode), 100*n.Share)
+	if modes := m.Noise().Described(m.Launches()); modes != "" {
+		e.Why += "; " + modes
 	}
 	return e
 }
