@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -209,7 +210,7 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 	test := levels.StepTest{Step: step}
 	noise, alpha := o.slow.Noise(), o.Options.Delta()
 	for test.Pairs() < mostSetPairs && test.Decided(noise, alpha) == 0 && (o.Spent == nil || !o.Spent()) {
-		var y, at [2]float64
+		var pair [2]belief.Launch // good end, set
 		ok := true
 		for k := range 2 {
 			side := (k + test.Pairs()) % 2
@@ -223,11 +224,11 @@ func (o *SetOracle) compare(ctx context.Context, c bisect.Candidate, r sets.Requ
 				return out, nil
 			}
 			l, a := o.level.Read(x)
-			y[side], at[side], ok = l.Y, l.At, ok && a == search.Speaks
+			pair[side], ok = l, ok && a == search.Speaks
 		}
 		// A pair counts only whole. Too many that do not end the test: the machine is then no place to compare times.
 		if ok {
-			test.Add(y[1]-y[0], at[1]-at[0])
+			test.Add(pair[0], pair[1])
 		} else if o.unfit++; o.unfit > metric.MaxUnfit {
 			break
 		}

@@ -23,15 +23,19 @@ const (
 type StepTest struct {
 	Step    float64 // the step of the search
 	pairs   []pair
-	repeats []pair  // what two launches of one commit differ by, where these are known
-	off     float64 // the furthest that a launch was off its level by, infinite where that is not known
+	sides   [][2]belief.Launch // the launches of the pairs: parent, culprit
+	repeats []pair             // what two launches of one commit differ by, where these are known
+	off     float64            // the furthest that a launch was off its level by, infinite where that is not known
 }
 
 // pair is what two launches differ by, as a logarithm, and the seconds between them.
 type pair struct{ x, gap float64 }
 
-// Add takes in one pair: the logarithm of culprit over parent, and the seconds between them.
-func (c *StepTest) Add(x, gap float64) { c.pairs = append(c.pairs, pair{x, gap}) }
+// Add takes in one pair of launches.
+func (c *StepTest) Add(parent, culprit belief.Launch) {
+	c.pairs = append(c.pairs, pair{culprit.Y - parent.Y, culprit.At - parent.At})
+	c.sides = append(c.sides, [2]belief.Launch{parent, culprit})
+}
 
 // Pairs is the number of pairs taken in.
 func (c *StepTest) Pairs() int { return len(c.pairs) }
@@ -66,8 +70,16 @@ func (c *StepTest) least(n Noise) int {
 // range may hold several steps, of which this is one: a half of the whole is a step too. And launches of any commit may
 // jump as far as the step now and then, as those of a machine with two modes or with a neighbour do: before any launch the
 // further, the less likely. (Modes that were measured are 4 to 13 % apart.)
+//
+// Where many launches are held up, few pairs hold two that were not. There the level of each side comes from all of its
+// launches.
 func (c *StepTest) LogOdds(n Noise) float64 {
-	const apart = 0.25
+	const apart, many = 0.25, 1.0 / 3
+	whole, half, none := 0.0, 0.0, 0.0
+	if n.Wide > 0 && n.Share > many {
+		whole, half, none = c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), c.sidesUnder(n, 0)
+		return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
+	}
 	of := func(step float64, jumps bool) (sum float64) {
 		density := n.logPair
 		if jumps {
@@ -82,11 +94,32 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 		}
 		return sum
 	}
-	whole, half, none := of(c.Step, false), of(c.Step/2, false), of(0, false)
+	whole, half, none = of(c.Step, false), of(c.Step/2, false), of(0, false)
 	if c.Step > 4*n.SD { // nearer levels are noise
 		whole, half, none = belief.LogAdd(whole, of(c.Step, true)), belief.LogAdd(half, of(c.Step/2, true)), belief.LogAdd(none, of(0, true))
 	}
 	return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
+}
+
+// sidesUnder is the log-likelihood of the launches of both sides where these are a step apart.
+func (c *StepTest) sidesUnder(n Noise, step float64) float64 {
+	f := newFilter(n)
+	f.parts[0].step, f.parts[0].vD = step, n.SD*n.SD
+	for i, p := range c.sides {
+		for k := range 2 {
+			side := k
+			if p[1].At < p[0].At {
+				side = 1 - k
+			}
+			l := p[side]
+			l.Y -= c.sides[0][0].Y
+			if i == 0 && k == 0 {
+				f.at = l.At
+			}
+			f.add(l, side == 1, n)
+		}
+	}
+	return f.logL
 }
 
 // Median is the plain median of the ratios.

@@ -29,7 +29,7 @@ func TestJumpsOfOneCommitCallForMorePairs(t *testing.T) {
 		test.Beside(m)
 		n := Noise{SD: 0.01}
 		for test.Pairs() < 30 && test.Decided(n, alpha) == 0 {
-			test.Add(step, 1)
+			test.Add(belief.Launch{}, belief.Launch{At: 1, Y: step})
 		}
 		if got := test.Pairs(); got < c.least || got > c.most || test.Decided(n, alpha) < 1 {
 			t.Errorf("%s: %d pairs, odds e^%.1f, want %d to %d", c.name, got, test.LogOdds(n), c.least, c.most)
@@ -69,7 +69,7 @@ func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
 		}
 		test := StepTest{Step: c.step}
 		test.Beside(m)
-		test.Add(c.shown, 1)
+		test.Add(belief.Launch{}, belief.Launch{At: 1, Y: c.shown})
 		if got := test.Decided(Noise{SD: 0.01}, 0.005); got != c.decided {
 			t.Errorf("%s: one pair decides %d, want %d; odds e^%.1f", c.name, got, c.decided, test.LogOdds(Noise{SD: 0.01}))
 		}
@@ -79,8 +79,8 @@ func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
 // However far a few pairs lie apart on a machine whose launches scatter widely, they are no step.
 func TestFarPairsOfANoisyMachineAreNoStep(t *testing.T) {
 	test := StepTest{Step: 0.54} // of a search on a loaded machine, where nothing differed
-	test.Add(2.16, 0.1)
-	test.Add(2.15, 0.1)
+	test.Add(belief.Launch{}, belief.Launch{At: 0.1, Y: 2.16})
+	test.Add(belief.Launch{}, belief.Launch{At: 0.1, Y: 2.15})
 	if n := (Noise{SD: 0.382}); test.Decided(n, 0.005) != 0 {
 		t.Errorf("two pairs decide %d with odds e^%.1f", test.Decided(n, 0.005), test.LogOdds(n))
 	}

@@ -105,7 +105,8 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 		if made == announced {
 			announced += v.announce(m, c, made)
 		}
-		var y, at [2]float64
+		var pair [2]belief.Launch // parent, culprit
+		whole := true
 		// The sides take turns in going first, as in the comparison of the ends, against drift.
 		for k := range 2 {
 			side := k
@@ -116,14 +117,12 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 			if err != nil || c.lost != "" {
 				return err
 			}
-			if y[side], at[side] = l.Y, l.At; !ok {
-				y[side] = math.NaN()
-			}
+			pair[side], whole = l, whole && ok
 		}
-		if x := y[1] - y[0]; !math.IsNaN(x) {
-			c.test.Add(x, at[1]-at[0])
+		if whole {
+			c.test.Add(pair[0], pair[1])
 			if v.q.Channel.Metric.Exact {
-				c.exact = &bisect.Exact{Value: v.q.number(y[1]), Parent: v.q.number(y[0])}
+				c.exact = &bisect.Exact{Value: v.q.number(pair[1].Y), Parent: v.q.number(pair[0].Y)}
 			}
 		}
 	}
