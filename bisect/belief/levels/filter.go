@@ -210,8 +210,9 @@ func newBell(v float64) bell { return bell{v, 1 / v, 1 / math.Sqrt(2*math.Pi*v)}
 
 func (b bell) at(u float64) float64 { return b.peak * math.Exp(-0.5*u*u*b.inv) }
 
-func (g *gaussian) prospect(x, launch float64) prospect {
-	v := g.spread(x) + launch
+// prospect is what g expects of a launch that scatters by the variance own.
+func (g *gaussian) prospect(x, own float64) prospect {
+	v := g.spread(x) + own
 	return prospect{x: x, a: g.vd + x*g.vc, b: g.vc + x*g.vD, bell: newBell(v), wide: newBell(v + dirtyMean*dirtyMean)}
 }
 

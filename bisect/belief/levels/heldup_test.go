@@ -37,3 +37,36 @@ func TestHeldUp(t *testing.T) {
 		t.Errorf("culprit %v", w)
 	}
 }
+
+// fought are pairs of launches of a proof, in µs, parent and culprit, of Liger-Kernel's cross entropy on such a host. The
+// parent takes 369 µs where nothing holds it up, the culprit 465.
+var fought = [][2]float64{
+	{461.6, 484.6}, {505.6, 609.0}, {510.8, 621.1}, {449.3, 592.5}, {384.7, 459.5}, {516.3, 528.4}, {381.9, 466.7},
+	{493.1, 469.3}, {499.7, 697.8}, {437.2, 664.9}, {506.9, 549.6}, {374.8, 553.2}, {394.0, 629.9},
+}
+
+// A step is borne out by the launches that were not held up, of whichever pair. Launches of the parent alone bear out none.
+func TestProofWhereLaunchesAreHeldUp(t *testing.T) {
+	noise := Noise{SD: 0.02, Mode: 0.27, Share: 0.65, Wide: 0.12}
+	for _, x := range []struct {
+		name    string
+		culprit func(k int) float64
+		most    int // pairs
+		decided int
+	}{
+		{"a step", func(k int) float64 { return fought[k][1] }, 9, 1},
+		{"none", func(k int) float64 { return fought[(k+4)%len(fought)][0] }, len(fought), -1},
+	} {
+		test := StepTest{Step: math.Log(465.0 / 369)}
+		for k := range fought {
+			if test.Decided(noise, 0.0025) != 0 {
+				break
+			}
+			at := float64(3 * k)
+			test.Add(belief.Launch{At: at, Y: math.Log(fought[k][0])}, belief.Launch{At: at + 1.5, Y: math.Log(x.culprit(k))})
+		}
+		if got := test.Decided(noise, 0.0025); got != x.decided || test.Pairs() > x.most {
+			t.Errorf("%s: %d after %d pairs, odds e^%.1f; want %d after at most %d", x.name, got, test.Pairs(), test.LogOdds(noise), x.decided, x.most)
+		}
+	}
+}

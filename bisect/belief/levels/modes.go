@@ -98,9 +98,6 @@ func (s sight) heldUp(one Noise) []Noise {
 			least[at] = l.Y
 		}
 	}
-	if len(least) < 2 {
-		return nil
-	}
 	above := make([]float64, len(s.launches))
 	for i, l := range s.launches {
 		above[i] = l.Y - least[side{l.Device, s.bad[i]}]
@@ -108,24 +105,23 @@ func (s sight) heldUp(one Noise) []Noise {
 	slices.Sort(above)
 	deviation := func(v []float64) float64 { return max(0.0015, math.Sqrt(squares(v)/float64(len(v)-1))) }
 	const fewest = 4
-	best, out := math.Inf(-1), []Noise(nil)
+	best, cut := math.Inf(-1), 0
 	for c := fewest; c <= len(above)-fewest; c++ {
 		low, high := above[:c], above[c:]
-		n, m, near, far := float64(c), float64(len(high)), deviation(low), deviation(high)
-		if score := n*math.Log(n/near) + m*math.Log(m/far); score > best && far > near && mean(high)-mean(low) > 3*near {
-			step := 0.0
-			for device := range len(s.launches) { // of the first that has both sides
-				good, a := least[side{device, false}]
-				bad, b := least[side{device, true}]
-				if a && b {
-					step = bad - good
-					break
-				}
-			}
-			best, out = score, []Noise{{SD: near, Rate: min(one.Rate, 2e-3*near*near), Mode: mean(high) - mean(low), Wide: math.Sqrt(far*far - near*near), Share: m / (n + m), Step: step}}
+		n, m, near, far := float64(len(low)), float64(len(high)), deviation(low), deviation(high)
+		if logL := n*math.Log(n/near) + m*math.Log(m/far); logL > best && far > near && mean(high)-mean(low) > 3*near {
+			best, cut = logL, c
 		}
 	}
-	return out
+	if cut == 0 {
+		return nil
+	}
+	low, high, first := above[:cut], above[cut:], s.launches[0].Device
+	near, far := deviation(low), deviation(high)
+	return []Noise{{
+		SD: near, Rate: min(one.Rate, 2e-3*near*near), Mode: mean(high) - mean(low), Wide: math.Sqrt(far*far - near*near),
+		Share: float64(len(high)) / float64(len(above)), Step: least[side{first, true}] - least[side{first, false}],
+	}}
 }
 
 // splitModes splits values in two so that the sum of squares within both parts is least; nil where that gives no two

@@ -75,10 +75,11 @@ func (c *StepTest) least(n Noise) int {
 // launches.
 func (c *StepTest) LogOdds(n Noise) float64 {
 	const apart, many = 0.25, 1.0 / 3
-	whole, half, none := 0.0, 0.0, 0.0
-	if n.Wide > 0 && n.Share > many {
-		whole, half, none = c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), c.sidesUnder(n, 0)
+	odds := func(whole, half, none float64) float64 {
 		return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
+	}
+	if n.Wide > 0 && n.Share > many {
+		return odds(c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), c.sidesUnder(n, 0))
 	}
 	of := func(step float64, jumps bool) (sum float64) {
 		density := n.logPair
@@ -94,11 +95,11 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 		}
 		return sum
 	}
-	whole, half, none = of(c.Step, false), of(c.Step/2, false), of(0, false)
+	whole, half, none := of(c.Step, false), of(c.Step/2, false), of(0, false)
 	if c.Step > 4*n.SD { // nearer levels are noise
 		whole, half, none = belief.LogAdd(whole, of(c.Step, true)), belief.LogAdd(half, of(c.Step/2, true)), belief.LogAdd(none, of(0, true))
 	}
-	return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
+	return odds(whole, half, none)
 }
 
 // sidesUnder is the log-likelihood of the launches of both sides where these are a step apart.
