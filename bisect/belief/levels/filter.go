@@ -41,6 +41,12 @@ func (n Noise) nearer(y float64) float64 {
 // Modes reports whether launches fall into two modes.
 func (n Noise) Modes() bool { return n.Mode != 0 }
 
+// often reports whether so many launches are held up that few pairs hold two that are not.
+func (n Noise) often() bool {
+	const many = 1.0 / 3
+	return n.Wide > 0 && n.Share > many
+}
+
 // dirt is the mean of what a disturbance adds.
 func (n Noise) dirt() float64 { return max(dirtyMean, dirtyMore*n.SD) }
 

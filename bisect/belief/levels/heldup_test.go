@@ -33,6 +33,9 @@ func TestHeldUp(t *testing.T) {
 	if n := m.Noise(); n.SD > 0.01 || n.Wide < 0.05 || n.Described(m.Launches()) == "" {
 		t.Errorf("noise %+v", n)
 	}
+	if n := withoutStep(m); n.Mode <= m.Noise().Mode { // what the step explains is noise there
+		t.Errorf("noise without a step %+v, with it %+v", n, m.Noise())
+	}
 	if w := m.Weights(); w[2] < 0.999 {
 		t.Errorf("culprit %v", w)
 	}

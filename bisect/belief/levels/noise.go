@@ -47,11 +47,25 @@ func (m *Belief) refit() {
 			best = two
 		}
 	}
-	n := float64(len(m.launches))
-	best.SD *= 1 + 2/n // a fitted spread is too small by about its own error
-	best.Rate *= (1 + 2/n) * (1 + 2/n) * (1 + 2/n)
-	m.noise = best
+	m.noise = wider(best, len(m.launches))
 	m.replay()
+}
+
+// wider makes up for a fit: a fitted spread is too small by about its own error.
+func wider(fitted Noise, launches int) Noise {
+	k := 1 + 2/float64(launches)
+	fitted.SD *= k
+	fitted.Rate *= k * k * k
+	return fitted
+}
+
+// withoutStep is the noise under which the launches are likeliest if no commit brought a step.
+func withoutStep(m *Belief) Noise {
+	s := m.seen(modeWindow)
+	clear(s.bad)
+	one := s.fitOne(m.noise).noise
+	two, _ := s.fitTwo(one, Noise{})
+	return wider(two, len(m.launches))
 }
 
 // sight is the launches as one set sees them, without those of which only a bound is known, which says nothing of the

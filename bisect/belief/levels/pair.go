@@ -26,6 +26,7 @@ type StepTest struct {
 	sides   [][2]belief.Launch // the launches of the pairs: parent, culprit
 	repeats []pair             // what two launches of one commit differ by, where these are known
 	off     float64            // the furthest that a launch was off its level by, infinite where that is not known
+	null    Noise              // under which the launches are likeliest if there is no step
 }
 
 // pair is what two launches differ by, as a logarithm, and the seconds between them.
@@ -53,6 +54,9 @@ func (c *StepTest) Beside(m *Belief) {
 		before[at] = l
 	}
 	c.off = furthest(m)
+	if m.noise.often() {
+		c.null = withoutStep(m)
+	}
 }
 
 // least is how many pairs decide a claim. A single one has to show the step that was searched for, and not another. For
@@ -74,12 +78,16 @@ func (c *StepTest) least(n Noise) int {
 // Where many launches are held up, few pairs hold two that were not. There the level of each side comes from all of its
 // launches.
 func (c *StepTest) LogOdds(n Noise) float64 {
-	const apart, many = 0.25, 1.0 / 3
+	const apart = 0.25
 	odds := func(whole, half, none float64) float64 {
 		return belief.LogAdd(math.Log(0.9)+whole, math.Log(0.1)+half) - none
 	}
-	if n.Wide > 0 && n.Share > many {
-		return odds(c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), c.sidesUnder(n, 0))
+	if n.often() {
+		none := c.sidesUnder(n, 0)
+		if c.null.SD > 0 { // the noise was fitted as if the step were there
+			none = max(none, c.sidesUnder(c.null, 0))
+		}
+		return odds(c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), none)
 	}
 	of := func(step float64, jumps bool) (sum float64) {
 		density := n.logPair
