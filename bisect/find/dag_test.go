@@ -162,9 +162,7 @@ func TestPlantedCulpritOnRandomDAGs(t *testing.T) {
 		for i, c := range cs {
 			linear = linear && (i == 0 || len(c.InRange) == 1 && c.InRange[0] == i-1)
 		}
-		// A pass says a little less than a failure, so that the best launch may lie just before the middle: of 64 commits
-		// the last two take seven.
-		if bound := bits.Len(uint(n)); linear && none && x.candidates() > bound {
+		if bound := bits.Len(uint(n - 1)); linear && none && x.candidates() > bound {
 			t.Fatalf("asked for %v of a line of %d commits, bound %d", x.asked, n, bound)
 		}
 	})
