@@ -130,7 +130,7 @@ func trialsOf(l *Ledger, what string) {
 		case 'o':
 			x.Purpose, x.Class = bisect.ConfirmCulprit, bisect.OK
 		case 's': // started early, and wrong
-			x.Tentative, x.Early, x.Class = true, true, bisect.Wrong
+			x.Tentative, x.Early, x.Ahead, x.Class = true, true, true, bisect.Wrong
 		case 'w':
 			x.Class = bisect.Wrong
 		case 'r', 'g': // started early, and right; and not started early
@@ -194,9 +194,6 @@ func TestLedgerPassesEarlyOnly(t *testing.T) {
 	for made, want := range map[string]bool{"": false, "rr": false, "rw": false, "rrw": true, "wrr": true, "rrwg": false, "rrws": false, "RRw": false, "ww": false} {
 		l := NewLedger(&Search{})
 		trialsOf(l, made)
-		for i := range l.Made {
-			l.Made[i].Ahead = l.Made[i].Ahead || l.Made[i].Early // of s
-		}
 		if passesEarlyOnly(l, failing{}, "a") != want {
 			t.Errorf("%q: %v", made, !want)
 		}
@@ -208,9 +205,6 @@ func TestLedgerDoubtsHelp(t *testing.T) {
 	for made, want := range map[string]bool{"": false, "rr": false, "gg": false, "rw": true, "gs": true, "srw": true, "rs": true, "rrwww": true, "gw": false, "rwg": false, "Rw": false} {
 		l := NewLedger(&Search{})
 		trialsOf(l, made)
-		for i := range l.Made {
-			l.Made[i].Ahead = l.Made[i].Ahead || l.Made[i].Early // of s
-		}
 		if helpDoubted(l, failing{}, "a") != want {
 			t.Errorf("%q: %v", made, !want)
 		}

@@ -257,11 +257,11 @@ func (f filter) assign(l belief.Launch, bad bool, n Noise, w, u, q *[2]float64) 
 	var says [2 * maxParts]say
 	total, second := dirty*n.Share*0.1, dirty*n.Share*n.Share*0.1
 	for k, g := range f.parts {
-		v := g.spread(x) + n.Rate*max(0, l.At-f.at) + n.SD*n.SD
-		v2 := v + n.Wide*n.Wide
+		level := g.spread(x) + n.Rate*max(0, l.At-f.at)
+		v, w := level+n.ofMode(0), level+n.ofMode(1)
 		nu := l.Y - g.d - x*g.step
-		a, b := g.w*(1-n.Share)*normal(nu, v), g.w*n.Share*normal(nu-n.Mode, v2)
-		says[2*k], says[2*k+1] = say{a, nu, v}, say{b, nu, v2}
+		a, b := g.w*(1-n.Share)*normal(nu, v), g.w*n.Share*normal(nu-n.Mode, w)
+		says[2*k], says[2*k+1] = say{a, nu, v}, say{b, nu, w}
 		total, second = total+a+b, second+b
 	}
 	for k, s := range says[:2*len(f.parts)] {

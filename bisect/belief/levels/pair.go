@@ -23,19 +23,23 @@ const (
 type StepTest struct {
 	Step    float64 // the step of the search
 	pairs   []pair
-	sides   [][2]belief.Launch // the launches of the pairs: parent, culprit
-	repeats []pair             // what two launches of one commit differ by, where these are known
-	off     float64            // the furthest that a launch was off its level by, infinite where that is not known
-	null    Noise              // under which the launches are likeliest if there is no step
+	repeats []pair  // what two launches of one commit differ by, where these are known
+	off     float64 // the furthest that a launch was off its level by, infinite where that is not known
+	null    Noise   // the likeliest one if there is no step
 }
 
-// pair is what two launches differ by, as a logarithm, and the seconds between them.
-type pair struct{ x, gap float64 }
+// pair is two launches: of parent and culprit, or one after the other of one commit.
+type pair [2]belief.Launch
+
+// x is what they differ by, a logarithm.
+func (p pair) x() float64 { return p[1].Y - p[0].Y }
+
+// gap is the seconds between them.
+func (p pair) gap() float64 { return p[1].At - p[0].At }
 
 // Add takes in one pair of launches.
 func (c *StepTest) Add(parent, culprit belief.Launch) {
-	c.pairs = append(c.pairs, pair{culprit.Y - parent.Y, culprit.At - parent.At})
-	c.sides = append(c.sides, [2]belief.Launch{parent, culprit})
+	c.pairs = append(c.pairs, pair{parent, culprit})
 }
 
 // Pairs is the number of pairs taken in.
@@ -49,7 +53,7 @@ func (c *StepTest) Beside(m *Belief) {
 		l := m.scaled(i)
 		at := [2]int{l.Index, l.Device}
 		if b, ok := before[at]; ok && !b.Censored && !l.Censored {
-			c.repeats = append(c.repeats, pair{l.Y - b.Y, l.At - b.At})
+			c.repeats = append(c.repeats, pair{b, l})
 		}
 		before[at] = l
 	}
@@ -64,7 +68,7 @@ func (c *StepTest) Beside(m *Belief) {
 // 2.5 % of 600 searches in which nothing had changed, and two pairs in none (the cell "A/A loaded, period of 4 s" of
 // bench-judge).
 func (c *StepTest) least(n Noise) int {
-	if c.Step > pairStep && c.Step > FarAbove*n.SD && !n.Modes() && c.off > 0 && c.off < c.Step/nearLevel && len(c.pairs) > 0 && math.Abs(c.pairs[0].x-c.Step) < c.Step/nearLevel {
+	if c.Step > pairStep && c.Step > FarAbove*n.SD && !n.Modes() && c.off > 0 && c.off < c.Step/nearLevel && len(c.pairs) > 0 && math.Abs(c.pairs[0].x()-c.Step) < c.Step/nearLevel {
 		return 1
 	}
 	return MinPairs
@@ -96,10 +100,10 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 			sum = math.Log(0.1) - c.Step*c.Step/(2*apart*apart)
 		}
 		for _, p := range c.pairs {
-			sum += density(p.x-step, p.gap)
+			sum += density(p.x()-step, p.gap())
 		}
 		for _, p := range c.repeats {
-			sum += density(p.x, p.gap)
+			sum += density(p.x(), p.gap())
 		}
 		return sum
 	}
@@ -114,14 +118,14 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 func (c *StepTest) sidesUnder(n Noise, step float64) float64 {
 	f := newFilter(n)
 	f.parts[0].step, f.parts[0].vD = step, n.SD*n.SD
-	for i, p := range c.sides {
+	for i, p := range c.pairs {
 		for k := range 2 {
 			side := k
 			if p[1].At < p[0].At {
 				side = 1 - k
 			}
 			l := p[side]
-			l.Y -= c.sides[0][0].Y
+			l.Y -= c.pairs[0][0].Y
 			if i == 0 && k == 0 {
 				f.at = l.At
 			}
@@ -135,7 +139,7 @@ func (c *StepTest) sidesUnder(n Noise, step float64) float64 {
 func (c *StepTest) Median() float64 {
 	v := make([]float64, len(c.pairs))
 	for i, p := range c.pairs {
-		v[i] = p.x
+		v[i] = p.x()
 	}
 	return metric.Median(v)
 }
@@ -144,7 +148,7 @@ func (c *StepTest) Median() float64 {
 func (c *StepTest) Deviation(n Noise) float64 {
 	v := 2 * (n.SD*n.SD + n.Share*(1-n.Share)*n.Mode*n.Mode + n.Share*n.Wide*n.Wide)
 	for _, p := range c.pairs {
-		v += n.Rate * math.Abs(p.gap) / float64(len(c.pairs))
+		v += n.Rate * math.Abs(p.gap()) / float64(len(c.pairs))
 	}
 	return 1.2533 * math.Sqrt(v/float64(len(c.pairs)))
 }
@@ -154,7 +158,7 @@ func (c *StepTest) Deviation(n Noise) float64 {
 // the noise is taken for.
 func (c *StepTest) Decided(n Noise, alpha float64) int {
 	if n.Exact && len(c.pairs) > 0 {
-		if c.pairs[0].x > 0 {
+		if c.pairs[0].x() > 0 {
 			return 1
 		}
 		return -1
