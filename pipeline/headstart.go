@@ -2,10 +2,13 @@ package pipeline
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -31,6 +34,9 @@ type earlyLaunch struct {
 	run     trial.Launched
 	err     error
 
+	began  time.Time
+	beside time.Duration // how long it ran beside the launch before it
+
 	mu      sync.Mutex
 	pause   chan bool // see [proc.Spec]
 	frozen  bool      // times are taken
@@ -49,8 +55,8 @@ func NextLaunch(p *Pipeline, after, next bisect.Request) {
 	p.headStart.after, p.headStart.next = after.ID(), next
 }
 
-// take goes on with the launch of an order, if it has begun. It is void if it took times too early, or if it failed,
-// since what ran beside it may be why.
+// take goes on with the launch of an order, if it has begun. It is void if it took times too early, or if it failed and
+// what ran beside it may be why.
 func (h *headStart) take(ctx context.Context, o trial.Order) (run trial.Launched, begun bool, err error) {
 	if !h.has(o.Request) {
 		return run, false, nil
@@ -58,33 +64,59 @@ func (h *headStart) take(ctx context.Context, o trial.Order) (run trial.Launched
 	l := h.launch
 	h.launch = nil
 	err = l.finish(ctx, o.Report)
-	h.void = l.spoiled && ctx.Err() == nil || err == nil && l.run.Outcome.Class != bisect.OK
+	h.void = l.spoiled && ctx.Err() == nil || err == nil && l.blames()
 	return l.run, true, err
 }
 
-// beside takes in how a launch ended, which is void if it failed beside one that has begun.
+// beside takes in how a launch ended, which is void if it failed beside one that has begun, or did not tell when that one
+// had to stand still.
 func (h *headStart) beside(run trial.Launched, err error) {
-	if h.void = h.launch != nil && err == nil && run.Outcome.Class != bisect.OK; h.void {
+	if h.void = h.launch != nil && err == nil && (run.Outcome.Class != bisect.OK || !run.Outcome.Speaks); h.void {
 		h.drop()
 	}
 }
 
+// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
+// count has to end well. Others may well fail: what fails after its load, or long after it was alone, failed by itself.
+func (l *earlyLaunch) blames() bool {
+	o := l.run.Outcome
+	if o.Class == bisect.OK {
+		return !o.Speaks
+	}
+	return l.request.Timing || trial.Loads(o.Phase) && o.Wall < 10*l.beside.Seconds()
+}
+
 // begin gives the launch after r a head start, if it is known, and if the program tells when it has loaded and takes long
-// to do so.
+// to do so. Of the ends that is not known yet, but seen in the sources.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	start := &p.headStart
-	if start.after != r.ID() || p.prestart == nil || p.clean || p.reference.Times["load"] < worthHeadStart {
+	recipe := p.Config.Recipe
+	if start.after != r.ID() || p.prestart == nil || p.clean || recipe.WholeTimed || p.workspaces.name(r) == p.workspaces.name(start.next) {
 		return
 	}
 	start.after, r = bisect.TrialID{}, start.next
+	end := r.Purpose == bisect.EndBad
+	if end && (runtime.NumCPU() < 2 || len(recipe.Plan.Build) > 0 || p.Config.Limits.Relative()) || !end && p.reference.Times["load"] < worthHeadStart {
+		return
+	}
 	w, built, err := p.prepare(ctx, r)
-	if err != nil || built.Class != "" || w.ClearCaches() != nil { // it will be met again in its turn
+	if err != nil || built.Class != "" { // it will be met again in its turn
+		return
+	}
+	order := orderOf(p, r, 1)
+	if end {
+		if !trial.Mentions(w, order, trial.ProtocolVariable, strings.TrimSuffix(harness.Module, ".py")) {
+			return
+		}
+		yes := true
+		order.Reference.Speaks = &yes
+	}
+	if w.ClearCaches() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the launch beside which it begins
-	l := &earlyLaunch{request: r, w: w, built: built, cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
+	l := &earlyLaunch{request: r, w: w, built: built, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
 	w.Share.Pause = l.pause
-	order := orderOf(p, r, 1)
 	order.Report, order.OnTimed = l.report, func(on bool) {
 		l.timed(on)
 		p.ahead.freeze(on)
@@ -159,7 +191,8 @@ func (l *earlyLaunch) set() {
 func (l *earlyLaunch) finish(ctx context.Context, show func(phase string, limit time.Duration)) error {
 	defer context.AfterFunc(ctx, l.cancel)()
 	l.mu.Lock()
-	l.shown, l.waits = show, false
+	l.beside = time.Since(l.began)
+	l.shown, l.waits, l.frozen = show, false, false
 	if l.phase != "" {
 		show(l.phase, l.limit)
 	}

@@ -3,11 +3,14 @@ package pipeline
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -66,6 +69,110 @@ echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT
 				if r == parent && !p.headStart.has(culprit) {
 					t.Error("the culprit has not begun")
 				}
+			}
+		})
+	}
+}
+
+// besideBench notes when it begins, has compiled and is over. The good end goes on loading until the bad one has got as far as
+// AWAIT says. EXTRA is more of its load.
+const besideBench = `import os, sys, time
+log = open(os.environ["BENCH_LOG"], "a+", buffering=1)
+why = os.environ["KBISECT_PURPOSE"]
+def note(what):
+    log.write("%s %s %f\n" % (why, what, time.monotonic()))
+note("begun")
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+EXTRA
+end = time.monotonic() + 20
+while why == "end-good" and "AWAIT" and time.monotonic() < end:
+    log.seek(0)
+    if "end-bad AWAIT" in log.read():
+        break
+    time.sleep(0.01)
+SAYS
+note("over")
+sys.exit(STATUS)
+`
+
+// The bad end loads beside the good one, and does no more until that has ended. What ran beside another is made again where
+// that may be why it failed, or where it did not tell when it had loaded.
+func TestEndsLoadBesideEachOther(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	const says = `out.write("phase: compile\n")
+time.sleep(0.1)
+note("compiled")
+out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
+	for _, x := range []struct {
+		name                string
+		extra, await, check string // of the bad end; say nothing: it speaks no protocol
+		limits              map[string]kernels.Limit
+		class               bisect.Class // of the bad end
+		beside              bool
+		good, bad           int // processes
+	}{
+		{name: "as it should be", await: "begun", check: "pass", class: bisect.OK, beside: true, good: 1, bad: 1},
+		{name: "a wrong result", await: "begun", check: "fail 3 of 8 values differ", class: bisect.Wrong, beside: true, good: 1, bad: 1},
+		{name: "nothing is said", await: "over", class: bisect.OK, beside: true, good: 2, bad: 2},
+		{name: "it fails where another one runs", await: "begun", check: "pass", extra: "log.seek(0)\nif why == 'end-bad' and 'end-good over' not in log.read(): sys.exit(1)", class: bisect.OK, beside: true, good: 1, bad: 2},
+		{name: "limits that the good end sets", check: "pass", limits: map[string]kernels.Limit{"load": {Times: 100}}, class: bisect.OK, good: 1, bad: 1},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			body := func(check string) []fixtures.Change {
+				text, status := strings.ReplaceAll(says, "CHECK", check), "0"
+				if check == "" {
+					text = ""
+				} else if check != "pass" {
+					status = "1"
+				}
+				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("EXTRA", x.extra, "AWAIT", x.await, "SAYS", text, "STATUS", status).Replace(besideBench))}
+			}
+			good := "pass"
+			if x.check == "" {
+				good = ""
+			}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute, Phases: x.limits}, body(good), body(x.check))
+			c := b.Config
+			c.Dir += "-device"
+			c.Recipe.Prestart = true
+			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			p, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			p.machine.greeting = met()
+			ends := []bisect.Request{
+				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}},
+			}
+			NextLaunch(p, ends[0], ends[1])
+			for i, want := range []bisect.Class{bisect.OK, x.class} {
+				if o, err := p.Sample(t.Context(), ends[i]); err != nil || o.Class != want {
+					t.Errorf("%s: %v, %v", ends[i].Purpose, o, err)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(b.home, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, last, n := map[string]float64{}, map[string]float64{}, map[string]int{}
+			for line := range strings.Lines(string(text)) {
+				var why, what string
+				var at float64
+				if _, err := fmt.Sscan(line, &why, &what, &at); err != nil {
+					t.Fatal(err)
+				}
+				if what = why + " " + what; n[what] == 0 {
+					first[what] = at
+				}
+				n[what]++
+				last[what] = at
+			}
+			if n["end-good begun"] != x.good || n["end-bad begun"] != x.bad || (first["end-bad begun"] < first["end-good over"]) != x.beside || x.check != "" && first["end-bad compiled"] < last["end-good over"] {
+				t.Errorf("%s", text)
 			}
 		})
 	}

@@ -90,13 +90,8 @@ type Wanted struct {
 // Search.Next of the first two. The caller then asks for each of them with Launch, in the same order.
 func Announce(r *Run, next []Wanted) {
 	l := r.Ledger
-	if l.Search.AtOnce < 2 && l.Search.Next != nil && len(next) > 1 {
-		request := func(w Wanted) bisect.Request {
-			return requestOf(l, r.Question, w.Commit, w.Purpose, l.count[launchKey{w.Commit, w.Purpose}])
-		}
-		if b := request(next[1]); b.Clean && b.Nth == 0 {
-			l.Search.Next(request(next[0]), b)
-		}
+	if len(next) > 1 {
+		Follow(r, next[0], next[1])
 	}
 	if l.Search.Batch == nil || l.Search.AtOnce < 2 {
 		return
@@ -111,6 +106,21 @@ func Announce(r *Run, next []Wanted) {
 		before[k]++
 	}
 	l.Search.Batch(out)
+}
+
+// Follow tells Search.Next that launch b will probably be asked for right after launch a, where launches are made one after
+// the other and b can begin beside a.
+func Follow(r *Run, a, b Wanted) {
+	l := r.Ledger
+	if l.Search.AtOnce > 1 || l.Search.Next == nil {
+		return
+	}
+	request := func(w Wanted) bisect.Request {
+		return requestOf(l, r.Question, w.Commit, w.Purpose, l.count[launchKey{w.Commit, w.Purpose}])
+	}
+	if q := request(b); q.Nth == 0 && (q.Clean || q.Purpose == bisect.EndBad) {
+		l.Search.Next(request(a), q)
+	}
 }
 
 // Number takes the next number, from 0, for a launch of a commit for a purpose.

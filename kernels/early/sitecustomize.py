@@ -2,7 +2,8 @@
 
 kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecustomize at its start, before the
 program. One process writes at its end which modules it has imported from outside the repository; those that are
-started early import these, and then read the descriptor KBISECT_GATE until kbisect says in it that it is their turn.
+started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE that
+it is their turn.
 Where nothing is said they exit. Afterwards this module gets out of the way.
 """
 import sys
@@ -79,7 +80,7 @@ def _uses_device():
     return False
 
 
-def _early(number, path, ready):
+def _import(path):
     import os
 
     with open(path) as f:
@@ -99,7 +100,19 @@ def _early(number, path, ready):
             f.write("".join(n + "\n" for n in names if n.partition(".")[0] not in used))
         os.rename(path + ".new", path)
         os._exit(1)
-    open(ready, "w").close()
+
+
+def _early(number, path, ready):
+    import os
+    import select
+
+    last = None
+    while last is None or not select.select([number], [], [], 0.1)[0]:
+        found = os.stat(path)
+        if last is None or (found.st_ino, found.st_mtime_ns) != (last.st_ino, last.st_mtime_ns):
+            last = found
+            _import(path)
+            open(ready, "w").close()
     word = b""
     while True:
         more = os.read(number, 1 << 16)

@@ -1,8 +1,7 @@
 // Package prestart starts the interpreters of Python programs before their turn. What the processes of a search's ends
 // have imported from outside of the repository is imported while earlier launches run, in stretches whose times do
-// not count; the program itself begins at its turn, in a fresh process as ever. At the other end of a launch, a
-// process that has sent its last line may tear down beside the next one, until times are taken again. A [Pool] does
-// both; a [Waiter] is one process that waits.
+// not count; the program itself begins at its turn, in a fresh process as ever. A [Pool] holds the processes that wait;
+// a [Waiter] is one of them.
 //
 // A process is bound to a workspace, where it finds its caches, and the imported modules must be the ones that the
 // candidate would import. Package trial decides which launches suit, and whether a failure is repeated without any
@@ -11,8 +10,10 @@ package prestart
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,28 +30,24 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Pool is the processes that wait. It serves one goroutine, beside which [Pool.Fill] may run. A nil Pool has no
-// processes, and its methods for freezing and ending them do nothing. Close ends every process that Fill started
-// and Take did not hand out.
+// Pool is the processes that wait. A nil Pool has no processes, and its methods for freezing and ending them do nothing.
+// Close ends every process that Fill started and Take did not hand out.
 type Pool struct {
 	ctx context.Context
 	dir string // for the Python module and its lists; the pool's own
 
-	modules []string                  // in the order of their import; empty: nothing is started early yet
-	learnt  map[bisect.Purpose]bool   // ends whose modules these are
-	outside map[string]bool           // top-level packages and modules that are imported
-	same    map[string]bool           // paths in the ends with such names that the imports did not pick
-	fits    map[bisect.Candidate]bool // whether a candidate has no other such paths; see Means
-
 	mu       sync.Mutex                    // of what follows
+	imports  map[bisect.Purpose][]string   // the modules of either end, in the order of their import
+	modules  int                           // of both ends together; 0: nothing is started early yet
+	outside  map[string]bool               // top-level packages and modules that are imported
+	same     map[string]bool               // paths in the ends with such names that the imports did not pick
+	fits     map[bisect.Candidate]bool     // whether a candidate has no other such paths; see Means
 	patience time.Duration                 // longest that importing the modules may take
 	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
 	waiting  []*Waiter                     // oldest first
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
 	closed   bool
-	leaving  []leaver
-	stays    bool // no process tears down beside the next one any more
 }
 
 // Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes
@@ -59,15 +56,15 @@ type Waiter struct {
 	w     *workspace.Workspace
 	spec  proc.Spec
 	held  *proc.Held
-	list  string // of the modules that it imports
-	file  string // made by the process when it has imported everything
-	began time.Time
+	list  string    // of the modules that it imports
+	file  string    // made by the process when it has imported everything
+	began time.Time // to import what it imports now
 }
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	few   = 2 // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
-	most  = 5 // times as many wait all together
+	few   = 2  // processes of a kind that wait; twice as many if imports are slow and processors many, of a search four times
+	most  = 32 // wait all together
 	slow  = 5 * time.Second
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
@@ -76,73 +73,92 @@ const (
 // New prepares for early starts until ctx is done; dir is for files of its own.
 func New(ctx context.Context, dir string) *Pool {
 	return &Pool{
-		ctx: ctx, dir: dir, learnt: map[bisect.Purpose]bool{}, outside: map[string]bool{}, same: map[string]bool{},
+		ctx: ctx, dir: dir, imports: map[bisect.Purpose][]string{}, outside: map[string]bool{}, same: map[string]bool{},
 		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{},
 	}
 }
 
-// Wants reports whether a process of a request should run by [Pool.Learn]: the first one of each end, the good end
-// first.
+// Wants reports whether a process of a request should run by [Pool.Learn]: the first one of each end.
 func (p *Pool) Wants(r bisect.Request) bool {
-	return !p.learnt[r.Purpose] && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad && len(p.modules) > 0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.imports[r.Purpose] == nil && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad)
 }
 
 // Knows reports whether it is known what both ends import or, while the bad end is launched for the first time,
 // what the good end does.
 func (p *Pool) Knows(r bisect.Request) bool {
-	return len(p.learnt) == 2 || p.learnt[bisect.EndGood] && r.Purpose == bisect.EndBad && r.Nth == 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.modules > 0 && (len(p.imports) == 2 || r.Purpose == bisect.EndBad && r.Nth == 0)
 }
 
 // Learn runs a process of an end that reports what it has imported. The list counts if the process reaches its end, the
-// good end's also well, and if it is long enough to be worth it. Processes that wait are dropped if they lack a module.
-// The result and the error are those of the run; if the list cannot be used, nothing is started early. The process also
-// links the bytecode of installed modules to where this and later ones look for it.
+// good end's also well, and nothing is started early where it is too short to be worth it. Processes that wait import what
+// they lack. The result and the error are those of the run. The process also links the bytecode of installed modules to
+// where this and later ones look for it.
 func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
 	}
-	told, list := spec, filepath.Join(p.dir, "imported")
+	told, list := spec, filepath.Join(p.dir, "imported-"+string(end))
 	_ = os.Remove(list) // left by a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
 	res, err := w.Run(ctx, told)
 	text, no := os.ReadFile(list)
 	names := strings.Fields(string(text))
-	if err != nil || res.Exit != 0 && end == bisect.EndGood || no != nil || len(names) < least {
+	if err != nil || res.Exit != 0 && end == bisect.EndGood || no != nil {
 		return res, err
 	}
-	known, own, more := map[string]bool{}, map[string]bool{}, false
-	for _, name := range p.modules {
-		known[name] = true
+	if len(names) < least {
+		names = []string{}
 	}
+	tops := map[string]bool{}
 	for _, name := range names {
 		top, _, _ := strings.Cut(name, ".")
-		own[top], p.outside[top] = true, true
-		if !known[name] {
-			p.modules, more = append(p.modules, name), true
-		}
+		tops[top] = true
 	}
-	for _, path := range named(w, own) {
+	same := named(w, tops)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.outside, tops)
+	for _, path := range same {
 		p.same[path] = true
 	}
 	clear(p.fits)
-	p.learnt[end] = true
-	p.mu.Lock()
+	p.imports[end] = names
 	p.patience = max(p.patience, res.Wall)
-	p.mu.Unlock()
-	// Lists are replaced as a whole, since processes may be reading them.
-	lists := []string{p.list("")}
-	if end == bisect.EndGood {
-		lists = append(lists, p.list(end))
+	p.announce()
+	return res, nil
+}
+
+// announce writes the lists of modules for the processes that start, and for those that wait. The caller holds mu.
+func (p *Pool) announce() {
+	good, bad := p.imports[bisect.EndGood], p.imports[bisect.EndBad]
+	if len(good) == 0 {
+		return
 	}
-	for _, list := range lists {
-		if renameio.WriteFile(list, []byte(strings.Join(p.modules, "\n")+"\n"), 0o666) != nil {
-			p.modules = nil
+	known := map[string]bool{}
+	for _, name := range good {
+		known[name] = true
+	}
+	all := slices.Concat(good, slices.DeleteFunc(slices.Clone(bad), func(name string) bool { return known[name] }))
+	if len(all) == p.modules {
+		return
+	}
+	for _, x := range p.waiting {
+		if x.list == p.list("") {
+			_ = os.Remove(x.file) // it makes it anew
+			x.began = time.Now()
 		}
 	}
-	if more { // those that wait lack it, but for those of the good end
-		p.drop(func(x *Waiter) bool { return x.list == p.list("") })
+	p.modules = len(all)
+	for list, names := range map[string][]string{p.list(bisect.EndGood): good, p.list(""): all} {
+		// They are replaced as a whole, since processes may be reading them.
+		if renameio.WriteFile(list, []byte(strings.Join(names, "\n")+"\n"), 0o666) != nil {
+			p.modules = 0
+		}
 	}
-	return res, nil
 }
 
 // list is the file of the modules to import, a line each: for launches of the good end those of its own, for all others
@@ -168,11 +184,11 @@ func named(w *workspace.Workspace, modules map[string]bool) (out []string) {
 // Means reports whether the imported modules are known and would be the same ones in a candidate: it has no file or
 // folder of their names that the ends do not have. The candidate lies in w.
 func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
-	if len(p.modules) == 0 {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.modules == 0 {
+		return false
+	}
 	fits, known := p.fits[c]
 	if !known {
 		fits = !slices.ContainsFunc(named(w, p.outside), func(path string) bool { return !p.same[path] })
@@ -198,44 +214,43 @@ func (p *Pool) Drop() {
 	if p == nil {
 		return
 	}
-	p.drop(anyone)
-}
-
-// drop ends the processes that match.
-func (p *Pool) drop(match func(*Waiter) bool) {
-	for x := p.remove(match); x != nil; x = p.remove(match) {
+	anyone := func(*Waiter) bool { return true }
+	for x := p.remove(anyone); x != nil; x = p.remove(anyone) {
 		go x.held.Close()
 	}
 }
-
-// anyone matches every process.
-func anyone(*Waiter) bool { return true }
 
 // own reports a variable that tells one launch from another. All others must be equal in a process that waits.
 func own(v string) bool {
 	return strings.HasPrefix(v, "KBISECT_COMMIT=") || strings.HasPrefix(v, "KBISECT_PURPOSE=")
 }
 
-// Take removes and returns a process that waits for such a launch, or nil. One that is still importing is waited
-// for as long as an import may take, since a process that started now would take as long. Processes that were
-// started for another kind of launch are ended.
+// Take removes and returns a process that waits for such a launch, the first one that has imported everything, or nil.
+// Those that still import are waited for as long as an import may take, since a process that started now would take
+// as long. Processes that were started for another kind of launch are ended.
 func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec) *Waiter {
-	for {
-		x := p.remove(func(x *Waiter) bool { return x.w == w })
-		switch {
-		case x == nil:
-			return nil
-		case !x.serves(spec) || x.held.Gone():
-			x.held.Close()
-		case x.ready(ctx, p.patience):
-			return x
-		default:
-			p.mu.Lock()
-			p.waiting = slices.Insert(p.waiting, 0, x)
-			p.mu.Unlock()
-			return nil
+	here := func(x *Waiter) bool { return x.w == w }
+	other := func(x *Waiter) bool { return here(x) && (!x.serves(spec) || x.held.Gone()) }
+	for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+		for x := p.remove(other); x != nil; x = p.remove(other) {
+			go x.held.Close()
+		}
+		ready := p.remove(func(x *Waiter) bool {
+			_, importing := os.Stat(x.file)
+			return here(x) && importing == nil
+		})
+		if ready != nil || !p.soon(here) {
+			return ready
 		}
 	}
+	return nil
+}
+
+// soon reports that one of the processes that match may still get ready in time.
+func (p *Pool) soon(match func(*Waiter) bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool { return match(x) && time.Since(x.began) <= p.patience })
 }
 
 // serves reports whether a process was started for such launches.
@@ -248,19 +263,6 @@ func (x *Waiter) serves(spec proc.Spec) bool {
 // then the launch has to be made in a new one.
 func (x *Waiter) Run(ctx context.Context, spec proc.Spec) (res proc.Result, ok bool, err error) {
 	return x.held.Run(ctx, spec, kernels.EarlyWord(x.spec.Env, spec.Env))
-}
-
-// ready waits until everything is imported; false if that takes longer than patience, or the process or ctx ends.
-func (x *Waiter) ready(ctx context.Context, patience time.Duration) bool {
-	for {
-		if _, importing := os.Stat(x.file); importing == nil {
-			return true
-		}
-		if x.held.Gone() || ctx.Err() != nil || time.Since(x.began) > patience {
-			return false
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 // remove takes the oldest process that matches out of the pool; nil if there is none.
@@ -283,75 +285,77 @@ type Kind struct {
 	Spec proc.Spec
 }
 
-// FillAll fills several kinds, the most urgent first. Where no processor is left to import, it waits for one, but no
-// longer than an import may take.
-func FillAll(p *Pool, kinds []Kind) {
+// Fill starts processes of some kinds, by turns, as long as a tenth of the memory and 1 GiB stay free; so many import at a
+// time that one processor is left, for which it waits no longer than an import may take. It gives up silently: nothing
+// rests on it.
+func (p *Pool) Fill(kinds ...Kind) {
 	p.mu.Lock()
-	end := time.Now().Add(p.patience)
+	each, end := few, time.Now().Add(p.patience)
+	if p.patience > slow && runtime.NumCPU() >= many {
+		each *= 2
+	}
 	p.mu.Unlock()
-	for _, k := range kinds {
-		for !p.Fill(k) {
-			if time.Now().After(end) || p.ctx.Err() != nil {
-				return
+	for n := 1; n <= 2*each; n++ {
+		for _, k := range kinds {
+			for (n <= each || k.Why == bisect.Searching && each > few) && p.start(k, n) == errBusy {
+				if time.Now().After(end) || p.ctx.Err() != nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
-			time.Sleep(10 * time.Millisecond)
 		}
 	}
 }
 
-// Fill starts processes of a kind, as long as a tenth of the memory and 1 GiB stay free; so many import at a time that
-// one processor is left. It never waits for an import, and gives up silently: nothing rests on it. It is false if none
-// waits because no processor is left.
-func (p *Pool) Fill(k Kind) bool {
-	w, spec := k.W, k.Spec
+// errBusy says that no processor is left.
+var errBusy = errors.New("no processor is left")
+
+// start starts a process of a kind, unless n of them wait. Other errors say that none can be started now.
+func (p *Pool) start(k Kind, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
 	here, importing := 0, 0
 	for _, x := range p.waiting {
-		if x.w == w && x.serves(spec) {
+		if x.w == k.W && x.serves(k.Spec) {
 			here++
 		}
 		if _, err := os.Stat(x.file); err != nil {
 			importing++
 		}
 	}
-	ahead := spec
+	switch free, all := proc.Available(); {
+	case here >= n || p.closed || p.doubts[k.W]:
+		return nil
+	case p.ctx.Err() != nil:
+		return p.ctx.Err()
+	case importing >= max(1, runtime.NumCPU()-1):
+		return errBusy
+	case free < all/10+1<<30:
+		return errors.New("little memory is left")
+	}
+	if len(p.waiting) >= most {
+		oldest := p.waiting[0]
+		p.waiting = slices.Delete(p.waiting, 0, 1)
+		go oldest.held.Close()
+	}
+	ahead := k.Spec
 	ahead.Watch, ahead.Closed = nil, nil
-	if spec.OnOutput != nil {
+	if k.Spec.OnOutput != nil {
 		ahead.OnOutput = func(int, string, time.Duration) {}
 	}
-	list := p.list(k.Why)
-	env := append(kernels.ProbeEnv(spec.Env, p.dir), kernels.EarlyModules+"="+list)
-	each := few
-	if p.patience > slow && runtime.NumCPU() >= many {
-		each = 2 * few
+	list, ready := p.list(k.Why), filepath.Join(p.dir, fmt.Sprint("ready-", p.started))
+	ahead.Env = append(kernels.ProbeEnv(k.Spec.Env, p.dir), kernels.EarlyModules+"="+list, kernels.EarlyReady+"="+ready)
+	held, err := k.W.Start(p.ctx, ahead, p.started)
+	if err != nil {
+		return err
 	}
-	for ; here < each && !p.closed && p.ctx.Err() == nil && !p.doubts[w]; here, importing = here+1, importing+1 {
-		if importing >= max(1, runtime.NumCPU()-1) {
-			return here > 0
-		}
-		if free, all := proc.Available(); free < all/10+1<<30 {
-			return true
-		}
-		if len(p.waiting) >= most*each {
-			oldest := p.waiting[0]
-			p.waiting = slices.Delete(p.waiting, 0, 1)
-			go oldest.held.Close()
-		}
-		ready := filepath.Join(p.dir, fmt.Sprint("ready-", p.started))
-		ahead.Env = append(slices.Clip(env), kernels.EarlyReady+"="+ready)
-		held, err := w.Start(p.ctx, ahead, p.started)
-		if err != nil {
-			return true
-		}
-		p.started++
-		if p.frozen {
-			held.Freeze(true)
-		}
-		p.waiting = append(p.waiting, &Waiter{w, spec, held, list, ready, time.Now()})
+	p.started++
+	if p.frozen {
+		held.Freeze(true)
 	}
-	return true
+	p.waiting = append(p.waiting, &Waiter{k.W, k.Spec, held, list, ready, time.Now()})
+	return nil
 }
 
 // Freeze stops all that wait while times are taken, or lets them go on.
@@ -367,7 +371,7 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all processes that wait, and waits for those that still tear down.
+// Close ends all processes that wait.
 func (p *Pool) Close() {
 	if p == nil {
 		return
@@ -380,5 +384,4 @@ func (p *Pool) Close() {
 	p.waiting, p.closed = nil, true
 	p.mu.Unlock()
 	ends.Wait()
-	p.Await(nil)
 }

@@ -23,6 +23,16 @@ type Limits struct {
 	RunMemory   int64 `json:",omitempty"` // likewise, of each process tree of a launch
 }
 
+// Relative reports a limit that is a multiple of what the good end takes.
+func (l Limits) Relative() bool {
+	for _, phase := range l.Phases {
+		if phase.Times > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 const teardown = protocol.Teardown
 
 // Reference is what launches of the good end have shown. Limits may be multiples of its times; and how much it

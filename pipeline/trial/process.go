@@ -27,18 +27,16 @@ type process struct {
 	ownLimit bool          // that is the limit of the stage and not what is left for the trial
 	alone    bool          // it is the only process of the trial
 
-	protocol  *protocol.Reader
-	popcorn   *protocol.Popcorn // of a process that speaks KernelBot's protocol
-	series    []bisect.Series   // from the output
-	entered   time.Duration     // when the phase in force began, or was returned to
-	until     time.Duration     // when it ended or reached a limit, since its start
-	counts    bool              // the times of the phase in force count
-	disturbed bool              // times began to count while the process before still tore down, which takes longer than this one's start
-	waiter    *prestart.Waiter  // the process that was started before its turn; nil: none
-	plain     bool              // it must not be started early, nor left to tear down
-	said      chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
-	left      bool              // it was left to tear down
-	more      bool              // it sent more after that, so that said was wrong
+	protocol *protocol.Reader
+	popcorn  *protocol.Popcorn // of a process that speaks KernelBot's protocol
+	series   []bisect.Series   // from the output
+	entered  time.Duration     // when the phase in force began, or was returned to
+	until    time.Duration     // when it ended or reached a limit, since its start
+	counts   bool              // the times of the phase in force count
+	waiter   *prestart.Waiter  // the process that was started before its turn; nil: none
+	plain    bool              // it must not be started early, and its end is awaited
+	end      func()            // kills it once it has sent its last line; nil: its end is awaited
+	complete bool              // it has done so
 }
 
 // newProcess prepares a process; spent is what those before it have used of the limit of the trial.
@@ -103,6 +101,9 @@ func (x *process) report(phase string, limit time.Duration) {
 // untimed are the phases of which no time is compared, unless that of the whole is.
 var untimed = []string{"load", "import", "extension", "compile", teardown}
 
+// Measures reports a phase whose time may be compared.
+func Measures(phase string) bool { return !slices.Contains(untimed, phase) }
+
 // Loads reports a phase in which a program does nothing on a device except make a context and fill memory.
 func Loads(phase string) bool {
 	return phase == teardown || slices.Contains(untimed, phase) && phase != "compile"
@@ -111,15 +112,11 @@ func Loads(phase string) bool {
 // timed notes whether times count in a phase and reports a change; "" is after the last phase.
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
-	on := r.Timing && phase != "" && (p.WholeTimed || !slices.Contains(untimed, phase))
+	on := r.Timing && phase != "" && (p.WholeTimed || Measures(phase))
 	if on == x.counts {
 		return
 	}
 	x.counts = on
-	if on && x.order.Prestart.Leaving() {
-		x.disturbed = true
-		x.order.Prestart.Stay()
-	}
 	if x.order.OnTimed != nil {
 		x.order.OnTimed(on)
 	}
@@ -127,14 +124,14 @@ func (x *process) timed(phase string) {
 
 // line takes a line that the program has sent, see [proc.Spec.Watch].
 func (x *process) line(text string, at time.Duration) (t proc.Transition) {
-	if x.complete() {
-		x.more = true
+	if x.complete {
 		return t
 	}
 	if x.popcorn == nil {
 		t = x.enter(x.protocol.Line(text, at), at)
-		if x.said != nil && x.protocol.Complete() {
-			close(x.said)
+		if x.end != nil && x.protocol.Complete() {
+			x.complete = true
+			x.end()
 		}
 		return t
 	}
@@ -146,19 +143,9 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	return t
 }
 
-// complete reports that it has sent everything: what comes then is not read any more.
-func (x *process) complete() bool {
-	select {
-	case <-x.said:
-		return true
-	default:
-		return false
-	}
-}
-
 // closed notes that the program has closed its descriptor. It has sent its last line then, so that teardown begins.
 func (x *process) closed(at time.Duration) (t proc.Transition) {
-	if x.complete() {
+	if x.complete {
 		return t
 	}
 	return x.enter(x.protocol.Close(at), at)

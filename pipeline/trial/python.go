@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/proc"
@@ -55,6 +57,23 @@ func IsPython(dir string, argv []string) bool {
 	return err == nil && ok && strings.Contains(words, "python")
 }
 
+// Mentions reports that the program of an order, in a workspace that holds its candidate, is a Python script, the whole
+// trial, that holds one of some words.
+func Mentions(w *workspace.Workspace, o Order, words ...string) bool {
+	stages := o.Recipe.Stages(o.Request.Candidate)
+	if len(stages) != 1 {
+		return false
+	}
+	x := newProcess(w, o, stages[0], 0)
+	at, _ := kernels.Script(x.argv)
+	path := x.argv[at]
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(o.Recipe.WorkDir(w), path)
+	}
+	text, err := os.ReadFile(path)
+	return err == nil && x.imports() && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+}
+
 // imports reports whether a process can tell what others of its program will import: a Python program that is the
 // whole trial.
 func (x *process) imports() bool {
@@ -75,48 +94,31 @@ func (x *process) proves() bool {
 	return (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent) && r.Nth == 0 && x.w.Caches.Warmed != r.Candidate
 }
 
-// leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
-// count, and they come by the protocol alone.
-func (x *process) leaves() bool {
-	p, r := x.order.Recipe, x.order.Request
-	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
+// mayEnd reports whether a process may be killed once it has sent its last line: only its times count, or whether a check
+// passes that the bad end failed before its teardown, and all that comes by the protocol alone. On an H200 the teardown of
+// a Python program takes up to 1.5 s, and its death 0.1 s.
+func (x *process) mayEnd() bool {
+	p, r, failure := x.order.Recipe, x.order.Request, x.order.Failure
+	times := r.Timing && !p.WholeTimed && !x.probed
+	checks := r.AnyStart && failure.Class == bisect.Wrong && failure.Phase != "" && failure.Phase != teardown
+	return x.order.Prestart != nil && (times || checks) && !x.proves() &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
-// runBy runs the program with run. If the process may tear down later, it returns as soon as the last line has
-// come: the pool then owns the process, and the result has only its time so far.
+// runBy runs the program with run. A process that was killed after its last line has ended well with that line.
 func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
-	if !x.leaves() {
+	if !x.mayEnd() {
 		return x.w.RunBy(ctx, spec, run)
 	}
-	x.said = make(chan struct{})
 	return x.w.RunBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
-		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		stop := context.AfterFunc(ctx, cancel)
-		gone := make(chan struct{})
-		var res proc.Result
-		var err error
-		go func() {
-			defer close(gone)
-			defer cancel()
-			res, err = run(own, spec)
-		}()
-		select {
-		case <-gone:
-			stop()
-			return res, err
-		case <-x.said:
+		own, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		x.end = func() { end(proc.ErrEnough) }
+		res, err := run(own, spec)
+		if err == nil && x.complete && res.Canceled && ctx.Err() == nil {
+			res.Canceled, res.Exit, res.Signal, res.Leftover, res.Wall = false, 0, 0, 0, x.entered
 		}
-		if !stop() || !x.order.Prestart.Leaves() { // ctx has ended, or none may be left any more
-			<-gone
-			return res, err
-		}
-		x.left = true
-		x.order.Prestart.Leave(x.w, cancel, func() bool {
-			<-gone
-			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
-		})
-		return proc.Result{Wall: x.entered}, nil
+		return res, err
 	})
 }
 
@@ -147,7 +149,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// Expected is the kind of a launch to come in a workspace, for [prestart.FillAll]. ok is false if its process may not start
+// Expected is the kind of a launch to come in a workspace, for [prestart.Pool.Fill]. ok is false if its process may not start
 // early: because the plan has several stages, of which the first alone would be known, or because its times count from
 // the start of the process.
 func Expected(w *workspace.Workspace, o Order) (k prestart.Kind, ok bool) {

@@ -247,8 +247,11 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	}
 	f := &failureProof{q, r}
 	m := f.enough(e, set)
-	for _, p := range parents {
+	for n, p := range parents {
 		if q.lost(r, p, bisect.ConfirmParent) == "" && !f.cleared(b, set[0], p, m) {
+			if n == len(parents)-1 && r.Ledger.Tally(q, p, "").Passes >= m-2 && q.Complaint.Class == bisect.Wrong { // m may fall by 1
+				search.Follow(r, search.Wanted{Commit: p, Purpose: bisect.ConfirmParent}, search.Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
+			}
 			return f.tryParent(set[0], culprit, p)
 		}
 	}
