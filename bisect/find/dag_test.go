@@ -168,6 +168,24 @@ func TestPlantedCulpritOnRandomDAGs(t *testing.T) {
 	})
 }
 
+// In a line a search asks for no more commits than halving would, whichever is the culprit.
+func TestLinesTakeNoMoreThanHalving(t *testing.T) {
+	t.Parallel()
+	for n := 2; n <= 80; n++ {
+		cs := line(n)
+		for culprit := range n {
+			x := &truth{bad: func(i int) bool { return i >= culprit }}
+			f, err := x.find(t, cs, nil)
+			if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != cs[culprit].ID {
+				t.Fatalf("%d of %d: %+v, %v", culprit, n, f, err)
+			}
+			if bound := bits.Len(uint(n - 1)); x.candidates() > bound {
+				t.Errorf("%d of %d: asked for %v, bound %d", culprit, n, x.asked, bound)
+			}
+		}
+	}
+}
+
 // indistinguishable lists the commits that no testable commit tells from the culprit.
 func indistinguishable(cs []bisect.Commit, culprit int, broken []bool) (out []int) {
 	for k := range cs {
