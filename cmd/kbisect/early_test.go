@@ -316,6 +316,47 @@ func TestProcessesAreKilledAfterTheirLastLine(t *testing.T) {
 	}
 }
 
+// tornBench is a program that checks a result, and notes that it has ended.
+const tornBench = `import os, sys, time
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+state = open("state").read()
+out.write("phase: check\ncheck: %s\nphase: teardown\n" % ("fail 3 of 8 values differ" if state == "wrong" else "pass"))
+time.sleep(0.5)
+with open(os.environ["NOTES"], "a") as f:
+    print(os.environ["KBISECT_PURPOSE"], state, file=f)
+sys.exit(state != "right")
+`
+
+// Where a check failed at the bad end, a process is killed once it has passed it. A commit that passes the check and ends
+// badly all the same is found by the proof, in which the first processes are awaited.
+func TestChecksThatPassAreNotAwaited(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	for _, late := range []int{12, 6} { // commits from this one to the culprit of the check fail in their teardown
+		t.Run(fmt.Sprint("from commit ", late), func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			commits := r.commits(12, func(i int) map[string]string {
+				files := map[string]string{"bench.py": tornBench, "state": "right"}
+				switch {
+				case i >= 7:
+					files["state"] = "wrong"
+				case i >= late:
+					files["state"] = "late"
+				}
+				return files
+			})
+			text, _ := r.noted(commits, min(late, 7), `["python3", "bench.py"]`, "", []string{"--jobs", "1"})
+			ended := strings.Count(text, "search right")
+			if proven := strings.Contains(text, "confirm-parent right") && strings.Contains(text, "confirm-culprit "); !proven || late > 7 && ended > 0 {
+				t.Errorf("%d launches of the search were awaited:\n%s", ended, text)
+			}
+		})
+	}
+}
+
 // The second side of a proof loads beside the first one, and does no more until that has ended. If it takes times all the
 // same, or fails for what runs beside it, here another process of its kind, it is launched again alone.
 func TestProofsLoadBesideEachOther(t *testing.T) {
