@@ -33,9 +33,8 @@ type earlyLaunch struct {
 	over    chan struct{} // closed when it has ended
 	run     trial.Launched
 	err     error
-
-	began  time.Time
-	beside time.Duration // how long it ran beside the launch before it
+	began   time.Time
+	beside  time.Duration // how long it ran beside the launch before it
 
 	mu      sync.Mutex
 	pause   chan bool // see [proc.Spec]

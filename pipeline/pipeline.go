@@ -482,7 +482,7 @@ func expect(p *Pipeline, o trial.Order) {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		add(bisect.Searching)
 	}
-	go o.Prestart.Fill(kinds...)
+	go o.Prestart.Fill(true, kinds...)
 }
 
 // greeted waits until the known-good program has run for the first time, and notes its warning.

@@ -152,12 +152,15 @@ func (p *Pool) announce() {
 			x.began = time.Now()
 		}
 	}
-	p.modules = len(all)
-	for list, names := range map[string][]string{p.list(bisect.EndGood): good, p.list(""): all} {
-		// They are replaced as a whole, since processes may be reading them.
-		if renameio.WriteFile(list, []byte(strings.Join(names, "\n")+"\n"), 0o666) != nil {
-			p.modules = 0
-		}
+	// Lists are replaced as a whole, since processes may be reading them.
+	write := func(why bisect.Purpose, names []string) error {
+		return renameio.WriteFile(p.list(why), []byte(strings.Join(names, "\n")+"\n"), 0o666)
+	}
+	if p.modules == 0 && write(bisect.EndGood, good) != nil {
+		return
+	}
+	if p.modules = len(all); write("", all) != nil {
+		p.modules = 0
 	}
 }
 
@@ -286,9 +289,9 @@ type Kind struct {
 }
 
 // Fill starts processes of some kinds, by turns, as long as a tenth of the memory and 1 GiB stay free; so many import at a
-// time that one processor is left, for which it waits no longer than an import may take. It gives up silently: nothing
-// rests on it.
-func (p *Pool) Fill(kinds ...Kind) {
+// time that one processor is left, for which it waits, if told to, no longer than an import may take. It gives up silently:
+// nothing rests on it.
+func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Lock()
 	each, end := few, time.Now().Add(p.patience)
 	if p.patience > slow && runtime.NumCPU() >= many {
@@ -298,10 +301,10 @@ func (p *Pool) Fill(kinds ...Kind) {
 	for n := 1; n <= 2*each; n++ {
 		for _, k := range kinds {
 			for (n <= each || k.Why == bisect.Searching && each > few) && p.start(k, n) == errBusy {
-				if time.Now().After(end) || p.ctx.Err() != nil {
+				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return
 				}
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond)
 			}
 		}
 	}
