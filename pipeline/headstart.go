@@ -78,24 +78,20 @@ func (h *headStart) beside(run trial.Launched, err error) {
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
 // count has to end well. Others may well fail: what fails after its load, or long after it was alone, failed by itself.
 func (l *earlyLaunch) blames() bool {
-	o := l.run.Outcome
-	if o.Class == bisect.OK {
-		return !o.Speaks
-	}
-	return l.request.Timing || trial.Loads(o.Phase) && o.Wall < 10*l.beside.Seconds()
+	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
+	return well && !o.Speaks || !well && (l.request.Timing || trial.Loads(o.Phase) && o.Wall < 10*l.beside.Seconds())
 }
 
 // begin gives the launch after r a head start, if it is known, and if the program tells when it has loaded and takes long
 // to do so. Of the ends that is not known yet, but seen in the sources.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	start := &p.headStart
-	recipe := p.Config.Recipe
-	if start.after != r.ID() || p.prestart == nil || p.clean || recipe.WholeTimed || p.workspaces.name(r) == p.workspaces.name(start.next) {
+	if start.after != r.ID() || p.prestart == nil || p.clean || p.Config.Recipe.WholeTimed || p.workspaces.name(r) == p.workspaces.name(start.next) {
 		return
 	}
 	start.after, r = bisect.TrialID{}, start.next
 	end := r.Purpose == bisect.EndBad
-	if end && (runtime.NumCPU() < 2 || len(recipe.Plan.Build) > 0 || p.Config.Limits.Relative()) || !end && p.reference.Times["load"] < worthHeadStart {
+	if end && (runtime.NumCPU() < 2 || len(p.Config.Recipe.Plan.Build) > 0 || p.Config.Limits.Relative()) || !end && p.reference.Times["load"] < worthHeadStart {
 		return
 	}
 	w, built, err := p.prepare(ctx, r)
@@ -103,15 +99,11 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		return
 	}
 	order := orderOf(p, r, 1)
-	if end {
-		if !trial.Mentions(w, order, trial.ProtocolVariable, strings.TrimSuffix(harness.Module, ".py")) {
-			return
-		}
-		yes := true
-		order.Reference.Speaks = &yes
-	}
-	if w.ClearCaches() != nil {
+	if end && !trial.Mentions(w, order, trial.ProtocolVariable, strings.TrimSuffix(harness.Module, ".py")) || w.ClearCaches() != nil {
 		return
+	}
+	if end {
+		order.Reference.Speaks = new(true)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the launch beside which it begins
 	l := &earlyLaunch{request: r, w: w, built: built, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}

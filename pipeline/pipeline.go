@@ -46,7 +46,7 @@ type Pipeline struct {
 	ahead      *ahead // nil if nothing is built ahead
 	prestart   *prestart.Pool
 	before     reading // what the devices reported before the last launch
-	beside     bool    // another launch of ours was on the devices when the last one was judged
+	left       bool    // another launch of ours was on the devices when the last one was judged
 	headStart  headStart
 	clean      bool // every build is a clean one from now on
 
@@ -175,6 +175,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	if !p.headStart.has(r) {
 		p.headStart.drop()
 	}
+	turns(p, r)
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
@@ -202,6 +203,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			return o, broken
 		}
 		if why := p.machine.removed(r.Candidate, removed); why != "" {
+			p.prestart.Await(nil)
 			if err := p.workspaces.drop(p.workspaces.name(r)); err != nil {
 				return o, err
 			}
@@ -295,8 +297,11 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		p.notices.addFacts(&o, p.Config.Cases, known)
 		return o, nil
 	}
-	if !r.Timing && r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
-		p.prestart.Drop()
+	if !r.Timing {
+		p.prestart.Await(nil)
+		if r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
+			p.prestart.Drop()
+		}
 	}
 	w, built, err := p.prepare(ctx, r)
 	if err != nil || built.Class != "" {
@@ -343,6 +348,9 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
 	if p.headStart.has(r) {
 		return p.headStart.launch.w, p.headStart.launch.built, nil
+	}
+	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
+		p.prestart.Await(w) // a process that tears down may still use the files that are about to change
 	}
 	w, err := p.workspaces.get(r)
 	if err != nil {
@@ -414,6 +422,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		return o, err
 	}
 	if !p.headStart.has(r) { // else its caches are in use already
+		p.prestart.Await(w)
 		var from []*workspace.Workspace
 		if inherits && r.Purpose == bisect.Searching && (warm || helped) {
 			from = p.workspaces.ends()
@@ -478,6 +487,9 @@ func expect(p *Pipeline, o trial.Order) {
 	add(bisect.EndGood)
 	add(bisect.EndBad)
 	add(bisect.Searching)
+	ws.second = true
+	add(bisect.Searching)
+	ws.second = false
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		add(bisect.Searching)
@@ -498,7 +510,8 @@ func greeted(ctx context.Context, p *Pipeline) error {
 // orderOf is the order for a launch of a request. Report and OnTimed are for the caller to set.
 func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
 	pool := p.prestart
-	if p.clean { // a launch has contradicted another one, for which an early start may be to blame
+	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
+		pool.Await(nil)
 		pool = nil
 	}
 	return trial.Order{
@@ -521,10 +534,15 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.Config.doing("device state")
 	before := readDevices(p.Config.Devices)
-	if p.beside {
+	if p.left {
 		before = before.beside(p.before)
 	}
 	p.before = before
+	// While the launch before still tears down, this one may load its program and fill memory. Before it does more it is
+	// paused until the other is gone, once. The channel has room for both words, whether or not anybody reads them.
+	pause, held := make(chan bool, 2), false
+	w.Share.Pause = pause
+	defer func() { w.Share.Pause = nil }()
 	// Whether a first process had to fill caches shows at its end: until then its time goes to an account of its own.
 	report := p.Config.report(r)
 	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
@@ -533,16 +551,27 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
-	order := orderOf(p, r, patience)
-	order.Report = func(phase string, limit time.Duration) {
+	alone := func(phase string, limit time.Duration) {
+		if !held && !trial.Loads(phase) && p.prestart.Leaving() {
+			held = true
+			pause <- true
+			go func() {
+				p.prestart.Await(nil)
+				pause <- false
+			}()
+		}
 		p.headStart.freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		report(phase, limit)
 	}
-	order.OnTimed = func(on bool) {
+	order := orderOf(p, r, patience)
+	order.Report, order.OnTimed = alone, func(on bool) {
 		p.ahead.freeze(on)
 		p.prestart.Freeze(on)
 	}
 	expect(p, order)
+	if p.headStart.has(r) { // it is past its load already
+		p.prestart.Await(nil)
+	}
 	run, begun, err := p.headStart.take(ctx, order)
 	if !begun {
 		begin(ctx, p, r)
@@ -552,7 +581,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}
-	p.beside = p.headStart.launch != nil
+	p.left = run.Left || p.headStart.launch != nil
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)
@@ -561,5 +590,5 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if err != nil || run.NotStarted {
 		return trial.Excuse(run.Outcome, run.Missing), err
 	}
-	return p.concluded(ctx, w, r, run, before.since(ctx, p.beside))
+	return p.concluded(ctx, w, r, run, before.since(ctx, p.left))
 }

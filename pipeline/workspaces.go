@@ -18,6 +18,7 @@ type workspaces struct {
 	root   *workspace.Root
 	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
+	second bool // launches of the search are made in the second of its two workspaces, see turns
 }
 
 // openMemory makes a root in memory, if candidates may lie there and fit, else the disk is used. Where a launch has a
@@ -59,6 +60,9 @@ func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
 	return true, nil
 }
 
+// secondSearch is the second workspace for launches of the search, see turns.
+const secondSearch = "search-2"
+
 // inMemory is the workspace in memory. Launches whose times are compared are made on the disk, where their files
 // lie when the user runs them.
 const inMemory = "memory"
@@ -80,7 +84,28 @@ func (ws *workspaces) name(r bisect.Request) string {
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
 		return "confirm-" + trial.FileName(r.Candidate)
 	}
+	if ws.second && r.Purpose == bisect.Searching {
+		return secondSearch
+	}
 	return "search"
+}
+
+// turns chooses one of the two workspaces of a search for a launch: the one that has the candidate, or the one in which no
+// process tears down, so that the next candidate is written and loads meanwhile. Where candidates are built, builds ahead
+// have workspaces enough.
+func turns(p *Pipeline, r bisect.Request) {
+	ws := &p.workspaces
+	ws.second = false
+	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
+		return
+	}
+	first := ws.of(r)
+	if first == nil || Holds(p, r) {
+		return
+	}
+	if ws.second = true; !Holds(p, r) {
+		ws.second = p.prestart.In(first)
+	}
 }
 
 // of is the workspace for a request, or nil if it was not opened.

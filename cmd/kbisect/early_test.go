@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -213,12 +214,11 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 	}
 }
 
-// leavingBench notes when it began and when its times began and ended and, unless it is killed before, that it has ended. Its
-// load and its teardown take some time.
-const leavingBench = `import os, sys, time
+// leavingBench notes when it began, when its times began and ended, and when it ended. Its load and its teardown take some
+// time.
+const leavingBench = `import atexit, os, sys, time
 begun = time.monotonic()
 load, teardown = float(sys.argv[1]), float(sys.argv[2])
-notes = open(os.environ["NOTES"], "a", buffering=1)
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 time.sleep(load)
 if len(sys.argv) > 3:
@@ -229,57 +229,34 @@ first = time.monotonic()
 time.sleep(0.02)
 for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
-notes.write("%s %s %f %f %d\n" % (os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, first, os.getpid()))
+last = time.monotonic()
 out.write("phase: teardown\n")
 time.sleep(teardown)
-notes.write("end - %f 0 %d\n" % (time.monotonic(), os.getpid()))
+with open(os.environ["NOTES"], "a") as f:
+    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, first, last, time.monotonic(), file=f)
 if os.path.exists("wrong"):
     os._exit(1)
 `
 
-// leaving is a launch of leavingBench.
-type leaving struct {
-	why, commit       string
-	begun, first, end float64 // end: 0 where it was killed
-}
-
-// leavings reads the notes of leavingBench.
-func leavings(t *testing.T, text string) (all []*leaving) {
-	t.Helper()
-	by := map[int]*leaving{}
-	for line := range strings.Lines(text) {
-		var l leaving
-		var pid int
-		if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.first, &pid); err != nil {
-			t.Fatal(err)
-		}
-		if l.why == "end" {
-			by[pid].end = l.begun
-			continue
-		}
-		by[pid] = &l
-		all = append(all, by[pid])
-	}
-	return all
-}
-
-// A process of which only the times count is killed after its last line. First launches and failures are awaited, so that
-// none is judged without its teardown.
-func TestProcessesAreKilledAfterTheirLastLine(t *testing.T) {
+// A process that has sent its last line tears down while the next one loads, and is gone before that one takes times that
+// count: one that was sooner is launched again, and from then on each is awaited. First launches and failures are awaited, so that none is judged without its teardown.
+func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: no python3")
 	}
 	for _, x := range []struct {
 		name, toml string
-		teardown   string // seconds
+		args       string // seconds of load and teardown, and of compiling
 		wrong      []int  // commits that end with 1, after all that they say
-		killed     bool
+		beside     int    // launches that began before the one before had ended: at least
 	}{
-		{name: "as it should be", teardown: "1.5", killed: true},
-		{name: "switched off", toml: "ahead = false\n", teardown: "0.1"},
-		{name: "failures of others in their teardown", teardown: "0.5", wrong: []int{2, 3, 4}, killed: true},
-		{name: "failures that are the complaint", teardown: "0.1", wrong: []int{7, 8, 9, 10, 11}},
+		{name: "as it should be", args: `"0.7", "0.5"`, beside: 2},
+		{name: "switched off", toml: "ahead = false\n", args: `"0.05", "0.1"`},
+		{name: "a teardown longer than a load", args: `"0", "0.9"`, beside: 1},
+		{name: "a teardown that the next one waits for before it compiles", args: `"0", "0.9", "0.1"`, beside: 2},
+		{name: "failures of others in their teardown", args: `"0.7", "0.5"`, wrong: []int{2, 3, 4}, beside: 1},
+		{name: "failures that are the complaint", args: `"0.05", "0.1"`, wrong: []int{7, 8, 9, 10, 11}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -294,64 +271,40 @@ func TestProcessesAreKilledAfterTheirLastLine(t *testing.T) {
 				}
 				return files
 			})
-			text, launches := r.noted(commits, 7, `["python3", "bench.py", "0.1", "`+x.teardown+`"]`, x.toml, []string{"--jobs", "1"})
-			all := leavings(t, text)
-			ended := map[string]int{}
-			for _, l := range all {
-				if l.end > 0 {
-					ended[l.why]++
+			text, launches := r.noted(commits, 7, `["python3", "bench.py", `+x.args+`]`, x.toml, []string{"--jobs", "1"})
+			type launch struct {
+				why, commit             string
+				begun, first, last, end float64
+			}
+			var all []launch
+			for line := range strings.Lines(text) {
+				var l launch
+				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.first, &l.last, &l.end); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, l)
+			}
+			slices.SortFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) }) // a proof loads side by side
+			beside, beyond := 0, 0
+			for i, l := range all[1:] {
+				before, after := all[i], launch{}
+				if i+2 < len(all) {
+					after = all[i+2]
+				}
+				if l.begun < before.end {
+					beside++
+				}
+				if l.first >= before.end {
+					continue
+				}
+				if beyond++; after.why != l.why || after.commit != l.commit || after.begun < l.end {
+					t.Errorf("launch %d began to take times before launch %d had ended, and was not made again", i+1, i)
 				}
 			}
-			n := 0
-			for _, why := range []string{"end-good", "end-bad", "confirm-parent", "confirm-culprit"} {
-				if ended[why] == 0 {
-					t.Errorf("no launch of %s has ended", why)
-				}
-				n += ended[why]
-			}
-			if x.killed && (n > 4 || ended["search"] > 0) || !x.killed && n+ended["search"] != len(all) {
-				t.Errorf("%d of %d launches have ended, %v:\n%s", n+ended["search"], launches, ended, text)
-			}
-		})
-	}
-}
-
-// tornBench is a program that checks a result, and notes that it has ended.
-const tornBench = `import os, sys, time
-out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
-state = open("state").read()
-out.write("phase: check\ncheck: %s\nphase: teardown\n" % ("fail 3 of 8 values differ" if state == "wrong" else "pass"))
-time.sleep(0.5)
-with open(os.environ["NOTES"], "a") as f:
-    print(os.environ["KBISECT_PURPOSE"], state, file=f)
-sys.exit(state != "right")
-`
-
-// Where a check failed at the bad end, a process is killed once it has passed it. A commit that passes the check and ends
-// badly all the same is found by the proof, in which the first processes are awaited.
-func TestChecksThatPassAreNotAwaited(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
-	for _, late := range []int{12, 6} { // commits from this one to the culprit of the check fail in their teardown
-		t.Run(fmt.Sprint("from commit ", late), func(t *testing.T) {
-			t.Parallel()
-			r := newRepo(t)
-			commits := r.commits(12, func(i int) map[string]string {
-				files := map[string]string{"bench.py": tornBench, "state": "right"}
-				switch {
-				case i >= 7:
-					files["state"] = "wrong"
-				case i >= late:
-					files["state"] = "late"
-				}
-				return files
-			})
-			text, _ := r.noted(commits, min(late, 7), `["python3", "bench.py"]`, "", []string{"--jobs", "1"})
-			ended := strings.Count(text, "search right")
-			if proven := strings.Contains(text, "confirm-parent right") && strings.Contains(text, "confirm-culprit "); !proven || late > 7 && ended > 0 {
-				t.Errorf("%d launches of the search were awaited:\n%s", ended, text)
+			again := len(all) - launches
+			t.Logf("%d launches, %d beside the one before, %d took times, %d made again", len(all), beside, beyond, again)
+			if beside < x.beside || x.beside == 0 && beside > 0 || again < beyond || again > 1 && len(x.wrong) == 0 {
+				t.Errorf("%d launches began beside the one before, want at least %d; %d took times, %d were made again:\n%s", beside, x.beside, beyond, again, text)
 			}
 		})
 	}
@@ -383,7 +336,7 @@ import installed
 		beside                        bool
 	}{
 		{name: "as it should be", compiles: `, "0.1"`, beside: true},
-		{name: "the first side has a second process", compiles: `, "0.1"`, prelude: fills, beside: true},
+		{name: "a second process of the first side still tears down", compiles: `, "0.1"`, prelude: fills, beside: true},
 		{name: "it takes times right after its load"},
 		{name: "one at a time", compiles: `, "0.1"`, prelude: alone},
 		{name: "switched off", compiles: `, "0.1"`, toml: "ahead = false\n"},
@@ -395,10 +348,17 @@ import installed
 				return map[string]string{"bench.py": "slow = 1\n" + x.prelude + strings.ReplaceAll(leavingBench, "float(open", "slow * float(open"), "us": fmt.Sprint(100 + 15*(i/4))}
 			})
 			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
-			made, times := map[string]leaving{}, map[string]int{} // the first that ended well, and how many took times
-			for _, l := range leavings(t, text) {
-				if times[l.why]++; times[l.why] == 1 {
-					made[l.why] = *l
+			type launch struct{ begun, first, end float64 }
+			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
+			for line := range strings.Lines(text) {
+				var l launch
+				var why, commit string
+				var last float64
+				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &l.first, &last, &l.end); err != nil {
+					t.Fatal(err)
+				}
+				if times[why]++; times[why] == 1 {
+					made[why] = l
 				}
 			}
 			if x.prelude == fills && times["confirm-parent"] != times["confirm-culprit"] {

@@ -1,7 +1,8 @@
 // Package prestart starts the interpreters of Python programs before their turn. What the processes of a search's ends
 // have imported from outside of the repository is imported while earlier launches run, in stretches whose times do
-// not count; the program itself begins at its turn, in a fresh process as ever. A [Pool] holds the processes that wait;
-// a [Waiter] is one of them.
+// not count; the program itself begins at its turn, in a fresh process as ever. At the other end of a launch, a
+// process that has sent its last line may tear down beside the next one, until times are taken again. A [Pool] does
+// both; a [Waiter] is one process that waits.
 //
 // A process is bound to a workspace, where it finds its caches, and the imported modules must be the ones that the
 // candidate would import. Package trial decides which launches suit, and whether a failure is repeated without any
@@ -48,6 +49,8 @@ type Pool struct {
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
 	closed   bool
+	leaving  []leaver
+	stays    bool // no process tears down beside the next one any more
 }
 
 // Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes
@@ -63,7 +66,7 @@ type Waiter struct {
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	few   = 2  // processes of a kind that wait; twice as many if imports are slow and processors many, of a search four times
+	few   = 2  // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
 	most  = 32 // wait all together
 	slow  = 5 * time.Second
 	many  = 8
@@ -128,12 +131,12 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	clear(p.fits)
 	p.imports[end] = names
 	p.patience = max(p.patience, res.Wall)
-	p.announce()
+	announce(p)
 	return res, nil
 }
 
 // announce writes the lists of modules for the processes that start, and for those that wait. The caller holds mu.
-func (p *Pool) announce() {
+func announce(p *Pool) {
 	good, bad := p.imports[bisect.EndGood], p.imports[bisect.EndBad]
 	if len(good) == 0 {
 		return
@@ -242,7 +245,7 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 			_, importing := os.Stat(x.file)
 			return here(x) && importing == nil
 		})
-		if ready != nil || !p.soon(here) {
+		if ready != nil || !soon(p, here) {
 			return ready
 		}
 	}
@@ -250,7 +253,7 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 }
 
 // soon reports that one of the processes that match may still get ready in time.
-func (p *Pool) soon(match func(*Waiter) bool) bool {
+func soon(p *Pool, match func(*Waiter) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool { return match(x) && time.Since(x.began) <= p.patience })
@@ -298,9 +301,9 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 		each *= 2
 	}
 	p.mu.Unlock()
-	for n := 1; n <= 2*each; n++ {
+	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
-			for (n <= each || k.Why == bisect.Searching && each > few) && p.start(k, n) == errBusy {
+			for start(p, k, n) == errBusy {
 				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return
 				}
@@ -314,7 +317,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 var errBusy = errors.New("no processor is left")
 
 // start starts a process of a kind, unless n of them wait. Other errors say that none can be started now.
-func (p *Pool) start(k Kind, n int) error {
+func start(p *Pool, k Kind, n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
@@ -374,7 +377,7 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all processes that wait.
+// Close ends all processes that wait, and waits for those that still tear down.
 func (p *Pool) Close() {
 	if p == nil {
 		return
@@ -387,4 +390,5 @@ func (p *Pool) Close() {
 	p.waiting, p.closed = nil, true
 	p.mu.Unlock()
 	ends.Wait()
+	p.Await(nil)
 }

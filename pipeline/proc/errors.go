@@ -11,10 +11,6 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc/internal/ps"
 )
 
-// ErrEnough is the cause with which a context is cancelled where a program has done all that is wanted of it: its tree is
-// killed at once.
-var ErrEnough = errors.New("the program has done all that is wanted")
-
 // StartError reports that a program could not be started: it does not exist, is
 // not executable, or its working directory does not exist. Only the caller knows
 // whether the candidate or the machine is to blame.

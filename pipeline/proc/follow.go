@@ -169,11 +169,7 @@ func (t *trial) follow(ctx context.Context) error {
 			done = nil
 			t.canceled = t.timeout == nil
 			t.release()
-			grace := min(t.spec.Grace, cancelGrace)
-			if errors.Is(context.Cause(ctx), ErrEnough) {
-				grace = -1
-			}
-			t.warden.kill(grace)
+			t.warden.kill(min(t.spec.Grace, cancelGrace))
 			t.silent = t.silence()
 		case on, ok := <-pause:
 			if !ok {

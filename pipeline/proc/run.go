@@ -41,8 +41,7 @@ const (
 // behind, wherever it hid, has been killed.
 //
 // When ctx is done the tree gets SIGTERM and, within 500 ms, SIGKILL (see also
-// Spec.Grace), or SIGKILL at once if the cause is [ErrEnough]; Run then returns a
-// Result with Canceled set and a nil error.
+// Spec.Grace); Run then returns a Result with Canceled set and a nil error.
 //
 // The error is a *StartError when the program cannot be started and a
 // *StuckError when a process cannot be killed. Any other error is the machine's.

@@ -38,6 +38,7 @@ type Launched struct {
 	Outcome    bisect.Outcome
 	NotStarted bool          // a process could not be started: nothing else is known
 	Killed     bool          // a process was killed, and may have left a lock file in the caches
+	Left       bool          // the last process is still tearing down
 	Suspicious bool          // another process may have ended it
 	Missing    string        // a file that the repository lacks, if that may be why it failed, see Excuse
 	Last       proc.Result   // of the last process
@@ -56,8 +57,9 @@ const (
 )
 
 // Launch runs the processes of the plan in a workspace that holds the candidate, until one of them fails. A failure
-// of a process that was started early counts only if the process fails again without that. If it ends as the bad end
-// did and the request bears it, it counts as an early failure at once.
+// of a process that was started early, or beside one that still tore down, counts only if the process fails again
+// without that. If it ends as the bad end did and the request bears it, it counts as an early failure at once. Times that
+// began beside a process that still tore down do not count: they are taken again without it.
 //
 // The files of the plan are written anew first, since a candidate may have changed the judge's files, and old
 // results are removed, since a program that writes none would be judged by them. An error is the machine's fault or
@@ -77,14 +79,19 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {
+		beside := o.Prestart.Leaving()
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
-		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own.
-		doubtful := x.waiter != nil && err == nil && run.Outcome.Class != bisect.OK
-		if doubtful && o.Request.Tentative && run.Outcome.EndsAs(o.Failure) {
+		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
+		// with nothing beside it that may hold the memory of the device.
+		doubtful := (x.waiter != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
+		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
 		}
-		if doubtful { // it finds the caches empty, as the first one did
+		// It was paused as soon as it said so, but may have taken times before that, and one may hold the pause.
+		if doubtful || x.disturbed && err == nil {
+			o.Prestart.Await(nil)
+			// It finds the caches empty, as the first one did.
 			if w.Caches.Warmed != o.Request.Candidate {
 				if err := w.ClearCaches(); err != nil {
 					return Launched{}, err
@@ -92,11 +99,14 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			}
 			x = newProcess(w, o, stage, sum.spent)
 			x.plain = true
-			if run, err = x.run(ctx); err == nil && run.Outcome.Class == bisect.OK {
+			if run, err = x.run(ctx); doubtful && err == nil && run.Outcome.Class == bisect.OK {
 				o.Prestart.Doubt(w)
+				if beside {
+					o.Prestart.Stay()
+				}
 			}
 		}
-		run.Outcome.Ahead = x.waiter != nil || x.complete && o.Request.AnyStart
+		run.Outcome.Ahead = x.waiter != nil
 		if err != nil || run.NotStarted {
 			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)
 			return run, err
@@ -135,6 +145,7 @@ func (t *trialProgress) add(stage kernels.Stage, run Launched, spent time.Durati
 	})
 	t.Outcome.CPU = t.used.CPU
 	t.Killed = t.Killed || run.Killed
+	t.Left = run.Left
 	t.Suspicious = t.Suspicious || run.Suspicious
 	t.Missing = run.Missing
 	t.Warnings = append(t.Warnings, run.Warnings...)
@@ -209,7 +220,7 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	e := x.ended(run.Last)
 	run.Outcome = x.measured(classify(e), run.Last)
 	run.Outcome.Phases, run.Outcome.Log = e.phases, spec.Output
-	run.Suspicious, run.Stall = e.suspicious() != "", run.Last.Stall
+	run.Suspicious, run.Stall, run.Left = e.suspicious() != "", run.Last.Stall, x.left
 	run.Missing = p.missing(w, string(run.Last.Tail), e.reported.Wrong)
 	run.Killed = run.Last.Timeout != nil || run.Last.Signal != 0
 	if x.probed && p.Probe != ProbeOn {

@@ -27,16 +27,18 @@ type process struct {
 	ownLimit bool          // that is the limit of the stage and not what is left for the trial
 	alone    bool          // it is the only process of the trial
 
-	protocol *protocol.Reader
-	popcorn  *protocol.Popcorn // of a process that speaks KernelBot's protocol
-	series   []bisect.Series   // from the output
-	entered  time.Duration     // when the phase in force began, or was returned to
-	until    time.Duration     // when it ended or reached a limit, since its start
-	counts   bool              // the times of the phase in force count
-	waiter   *prestart.Waiter  // the process that was started before its turn; nil: none
-	plain    bool              // it must not be started early, and its end is awaited
-	end      func()            // kills it once it has sent its last line; nil: its end is awaited
-	complete bool              // it has done so
+	protocol  *protocol.Reader
+	popcorn   *protocol.Popcorn // of a process that speaks KernelBot's protocol
+	series    []bisect.Series   // from the output
+	entered   time.Duration     // when the phase in force began, or was returned to
+	until     time.Duration     // when it ended or reached a limit, since its start
+	counts    bool              // the times of the phase in force count
+	disturbed bool              // times began to count while the process before still tore down, which takes longer than this one's start
+	waiter    *prestart.Waiter  // the process that was started before its turn; nil: none
+	plain     bool              // it must not be started early, nor left to tear down
+	said      chan struct{}     // closed when it has sent all that a good one does; nil: its end is awaited anyway
+	left      bool              // it was left to tear down
+	more      bool              // it sent more after that, so that said was wrong
 }
 
 // newProcess prepares a process; spent is what those before it have used of the limit of the trial.
@@ -117,6 +119,10 @@ func (x *process) timed(phase string) {
 		return
 	}
 	x.counts = on
+	if on && x.order.Prestart.Leaving() {
+		x.disturbed = true
+		x.order.Prestart.Stay()
+	}
 	if x.order.OnTimed != nil {
 		x.order.OnTimed(on)
 	}
@@ -124,14 +130,14 @@ func (x *process) timed(phase string) {
 
 // line takes a line that the program has sent, see [proc.Spec.Watch].
 func (x *process) line(text string, at time.Duration) (t proc.Transition) {
-	if x.complete {
+	if x.complete() {
+		x.more = true
 		return t
 	}
 	if x.popcorn == nil {
 		t = x.enter(x.protocol.Line(text, at), at)
-		if x.end != nil && x.protocol.Complete() {
-			x.complete = true
-			x.end()
+		if x.said != nil && x.protocol.Complete() {
+			close(x.said)
 		}
 		return t
 	}
@@ -143,9 +149,19 @@ func (x *process) line(text string, at time.Duration) (t proc.Transition) {
 	return t
 }
 
+// complete reports that it has sent everything: what comes then is not read any more.
+func (x *process) complete() bool {
+	select {
+	case <-x.said:
+		return true
+	default:
+		return false
+	}
+}
+
 // closed notes that the program has closed its descriptor. It has sent its last line then, so that teardown begins.
 func (x *process) closed(at time.Duration) (t proc.Transition) {
-	if x.complete {
+	if x.complete() {
 		return t
 	}
 	return x.enter(x.protocol.Close(at), at)

@@ -94,31 +94,48 @@ func (x *process) proves() bool {
 	return (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent) && r.Nth == 0 && x.w.Caches.Warmed != r.Candidate
 }
 
-// mayEnd reports whether a process may be killed once it has sent its last line: only its times count, or whether a check
-// passes that the bad end failed before its teardown, and all that comes by the protocol alone. On an H200 the teardown of
-// a Python program takes up to 1.5 s, and its death 0.1 s.
-func (x *process) mayEnd() bool {
-	p, r, failure := x.order.Recipe, x.order.Request, x.order.Failure
-	times := r.Timing && !p.WholeTimed && !x.probed
-	checks := r.AnyStart && failure.Class == bisect.Wrong && failure.Phase != "" && failure.Phase != teardown
-	return x.order.Prestart != nil && (times || checks) && !x.proves() &&
+// leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
+// count, and they come by the protocol alone.
+func (x *process) leaves() bool {
+	p, r := x.order.Recipe, x.order.Request
+	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
-// runBy runs the program with run. A process that was killed after its last line has ended well with that line.
+// runBy runs the program with run. If the process may tear down later, it returns as soon as the last line has
+// come: the pool then owns the process, and the result has only its time so far.
 func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Context, proc.Spec) (proc.Result, error)) (proc.Result, error) {
-	if !x.mayEnd() {
+	if !x.leaves() {
 		return x.w.RunBy(ctx, spec, run)
 	}
+	x.said = make(chan struct{})
 	return x.w.RunBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
-		own, end := context.WithCancelCause(ctx)
-		defer end(nil)
-		x.end = func() { end(proc.ErrEnough) }
-		res, err := run(own, spec)
-		if err == nil && x.complete && res.Canceled && ctx.Err() == nil {
-			res.Canceled, res.Exit, res.Signal, res.Leftover, res.Wall = false, 0, 0, 0, x.entered
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, cancel)
+		gone := make(chan struct{})
+		var res proc.Result
+		var err error
+		go func() {
+			defer close(gone)
+			defer cancel()
+			res, err = run(own, spec)
+		}()
+		select {
+		case <-gone:
+			stop()
+			return res, err
+		case <-x.said:
 		}
-		return res, err
+		if !stop() || !x.order.Prestart.Leaves() { // ctx has ended, or none may be left any more
+			<-gone
+			return res, err
+		}
+		x.left = true
+		x.order.Prestart.Leave(x.w, cancel, func() bool {
+			<-gone
+			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
+		})
+		return proc.Result{Wall: x.entered}, nil
 	})
 }
 

@@ -210,7 +210,7 @@ func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.
 		return proc.Result{}, err
 	}
 	spec.Sandbox = box
-	w.runs++
+	w.runs++ // the one before may tear down still
 	spec.Cookie = fmt.Sprintf("%s-%s-%d", w.root.session, w.Name, w.runs)
 	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
 	w.free = w.root.freeBytes()

@@ -59,6 +59,30 @@ func FitProfile(at []int, launches []belief.Launch) Profile {
 	return Profile{at, mean, cov, best}
 }
 
+// Rest is by what the ends differ beside the step from a culprit's parent to it, a logarithm, with its standard deviation.
+func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
+	var at []int
+	var weights []float64
+	for _, x := range []struct {
+		at     int
+		weight float64
+	}{{belief.GoodEnd, -1}, {parent, 1}, {culprit, -1}, {bad, 1}} {
+		k := slices.Index(at, x.at)
+		if k < 0 {
+			k, at, weights = len(at), append(at, x.at), append(weights, 0)
+		}
+		weights[k] += x.weight
+	}
+	l, v := FitProfile(at, launches), 0.0
+	for i, w := range weights {
+		d += w * l.mean[i]
+		for k, x := range weights {
+			v += w * x * l.cov[i][k]
+		}
+	}
+	return d, math.Sqrt(max(0, v))
+}
+
 // levelSight is the launches of the commits whose levels are fitted.
 type levelSight struct {
 	at       []int

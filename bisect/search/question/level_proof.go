@@ -236,30 +236,27 @@ func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, ro
 	}
 }
 
-// share is the effect of the culprit itself. The step that the search has found is that between the
-// ends; where the pairs of the proof contradict it, the range holds other changes besides, and
-// the pairs are what speaks of this one.
+// share is the effect of the culprit itself. The step that the search has found is that between the ends; where the pairs
+// of the proof contradict it, the range holds other changes besides, and the pairs are what speaks of this one.
 func (v *levelProof) share(m *levels.Belief, rounds []*contest) *bisect.Effect {
 	own, sd := m.Step()
-	least, err := math.Inf(1), 0.0
-	var exact *bisect.Exact
+	least, err, pair := math.Inf(1), 0.0, &contest{}
 	for _, c := range rounds {
 		if enough := c.test.Pairs() >= levels.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
-			least, err, exact = c.test.Median(), c.test.Deviation(m.Noise()), c.exact
+			least, err, pair = c.test.Median(), c.test.Deviation(m.Noise()), c
 		}
 	}
 	if !math.IsInf(least, 1) && math.Abs(least-own) >= contradicts*math.Hypot(err, sd) {
 		own, sd = least, err
 	}
-	v.warnRest(m, own, sd)
+	v.warnRest(m, own, sd, pair)
 	e := v.q.Effect(own, sd)
-	e.Exact = exact
+	e.Exact = pair.exact
 	return e
 }
 
-// warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was
-// looked for.
-func (v *levelProof) warnRest(m *levels.Belief, own, sd float64) {
+// warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was looked for.
+func (v *levelProof) warnRest(m *levels.Belief, own, sd float64, pair *contest) {
 	if v.r.Inner || v.r.Search.All {
 		return
 	}
@@ -269,15 +266,18 @@ func (v *levelProof) warnRest(m *levels.Belief, own, sd float64) {
 	} else {
 		whole, err = levels.FitProfile([]int{belief.GoodEnd, v.r.Span.Bad()}, v.q.Ledger(v.r, nil)).Diff(0, 1)
 	}
-	if rest := math.Abs(whole - own); rest > 3*math.Hypot(err, sd) && rest > 0.1*math.Abs(whole) {
+	rest, off := whole-own, math.Hypot(err, sd)
+	if parent, known := v.r.Span.Index[pair.parent]; known && !m.Noise().Exact {
+		rest, off = levels.Rest(v.q.Ledger(v.r, nil), parent, v.r.Span.Index[pair.culprit], v.r.Span.Bad())
+	}
+	if rest = math.Abs(rest); rest > 3*off && rest > 0.1*math.Abs(whole) {
 		v.r.Account.Warn(fmt.Sprintf("%s: %s by the culprit, %s between the ends, so the range holds other changes as well\nhint: --all looks for every one of them",
 			v.q.Channel.Name(), words.Change(v.q.Effect(own, sd).Ratio), words.Change(v.q.Effect(whole, err).Ratio)))
 	}
 }
 
-// besides is what the culprit did to the metric beside the number that was searched for: to all cases
-// together where that was one case, and to the case that it moved most where that was all of them. A case
-// counts if it lies clearly above the others.
+// besides is what the culprit did to the metric beside the number that was searched for: to all cases together where that
+// was one case, and to the case that it moved most where that was all of them. A case counts if it is clearly above others.
 func (v *levelProof) besides(culprit string, rounds []*contest) []bisect.Effect {
 	parent := slices.IndexFunc(rounds, func(c *contest) bool {
 		_, known := v.r.Span.Index[c.parent]
