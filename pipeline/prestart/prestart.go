@@ -241,15 +241,18 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 		for x := p.remove(other); x != nil; x = p.remove(other) {
 			go x.held.Close()
 		}
-		ready := p.remove(func(x *Waiter) bool {
-			_, importing := os.Stat(x.file)
-			return here(x) && importing == nil
-		})
+		ready := p.remove(func(x *Waiter) bool { return here(x) && x.ready() })
 		if ready != nil || !soon(p, here) {
 			return ready
 		}
 	}
 	return nil
+}
+
+// ready reports that it has imported everything.
+func (x *Waiter) ready() bool {
+	_, err := os.Stat(x.file)
+	return err == nil
 }
 
 // soon reports that one of the processes that match may still get ready in time.
@@ -326,7 +329,7 @@ func start(p *Pool, k Kind, n int) error {
 		if x.w == k.W && x.serves(k.Spec) {
 			here++
 		}
-		if _, err := os.Stat(x.file); err != nil {
+		if !x.ready() {
 			importing++
 		}
 	}
