@@ -310,6 +310,38 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	}
 }
 
+// Commits that are fast because they are broken, which shows at their end alone, do not pass for good ones: their child is not
+// named, and a proof in which the parent fails again and again comes to an end.
+func TestTeardownsThatFailAreSeen(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	r := newRepo(t)
+	commits := r.commits(12, func(i int) map[string]string {
+		files := map[string]string{"bench.py": leavingBench, "us": "100"}
+		if _ = os.Remove(filepath.Join(r.dir, "wrong")); i == 5 || i == 6 {
+			files["wrong"] = ""
+		} else if i >= 3 {
+			files["us"] = "130"
+		}
+		return files
+	})
+	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", \"0.1\", \"0.1\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+	cmd := r.command("run", "--good", commits[0], "--bad", commits[11], "--json", "--no-hunks", "--no-explain", "--no-learn", "--jobs", "1")
+	cmd.Env = append(cmd.Env, "NOTES="+filepath.Join(t.TempDir(), "notes"))
+	out, _ := cmd.Output()
+	var d report.Search
+	if code := cmd.ProcessState.ExitCode(); code != exit.OK && code != exit.NoDifference && code != exit.Inconclusive || json.Unmarshal(out, &d) != nil || d.Totals.Trials > 60 {
+		t.Fatalf("exit %d, %d trials: %s", code, d.Totals.Trials, out)
+	}
+	for _, c := range d.Culprits {
+		if c.Commit != commits[3] {
+			t.Errorf("%s is named", c.Commit)
+		}
+	}
+}
+
 // The second side of a proof loads beside the first one, and does no more until that has ended. If it takes times all the
 // same, or fails for what runs beside it, here another process of its kind, it is launched again alone.
 func TestProofsLoadBesideEachOther(t *testing.T) {

@@ -27,6 +27,7 @@ type contest struct {
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
 	lostParent      bool
+	vain            [2]int // launches of parent and culprit, each in a row, that told nothing
 }
 
 // alpha is the chance of error that the proof of one claim may leave.
@@ -152,12 +153,11 @@ func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	return n
 }
 
-// launchSide launches one side of a contest from a clean build. A side that fails every time is
-// lost to it.
+// launchSide launches one side of a contest from a clean build. A side that fails every time is lost to it.
 func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
-	id, why := c.parent, bisect.ConfirmParent
+	id, why, vain := c.parent, bisect.ConfirmParent, &c.vain[0]
 	if culprit {
-		id, why = c.culprit, bisect.ConfirmCulprit
+		id, why, vain = c.culprit, bisect.ConfirmCulprit, &c.vain[1]
 	}
 	t, err := v.r.Ledger.Launch(v.r.Ctx, v.q, id, why)
 	if err != nil {
@@ -165,16 +165,16 @@ func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l b
 	}
 	l, a := v.q.Read(t)
 	if a == search.Speaks {
-		v.r.Vain = 0
+		v.r.Vain, *vain = 0, 0
 		if i, known := v.r.Span.Index[id]; known { // a parent before the range has no place in the belief
 			l.Index = i
 			m.Add(l)
 		}
 		return l, true, nil
 	}
-	v.r.Vain++
+	v.r.Vain, *vain = v.r.Vain+1, *vain+1
 	// One failure may be chance; what sends no number at all will not do so later.
-	if t.Class != bisect.OK && v.r.Vain >= 3 || a == search.Silent && t.Class == bisect.OK {
+	if t.Class != bisect.OK && *vain >= 3 || a == search.Silent && t.Class == bisect.OK {
 		c.lost, c.lostParent = t.Describe(), !culprit
 	}
 	return l, false, nil
