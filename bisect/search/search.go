@@ -56,8 +56,8 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	// Next is told that launch a comes next and launch b, the first one of the bad end or in a clean workspace, right after
-	// it; may be nil.
+	// Next is told which launch comes next and which one will probably follow it, if that is the first launch of the bad
+	// end or of a clean workspace; may be nil.
 	Next  func(a, b bisect.Request)
 	Batch func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
 	// Apart is told of a device, by its number from 1, that disagrees with the others: none of its launches counts.

@@ -141,12 +141,17 @@ func TestInterpretersStartEarly(t *testing.T) {
 	}
 }
 
+// timing is a configuration for a command that sends its times. run is what else [run] holds.
+func timing(command, run string) string {
+	return "version = 1\n[run]\ncommand = " + command + "\n" + run + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"
+}
+
 // noted searches the commits for the culprit, an index, with a command that appends to the file $NOTES, and returns what
 // the launches wrote there, and how many count. run is what else [run] holds.
 func (r *repo) noted(commits []string, culprit int, command, run string, args []string, env ...string) (text string, launches int) {
 	r.t.Helper()
 	notes := filepath.Join(r.t.TempDir(), "notes")
-	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = " + command + "\n" + run + "[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+	r.put(map[string]string{"kbisect.toml": timing(command, run)})
 	cmd := r.command(append([]string{"run", "--good", commits[0], "--bad", commits[len(commits)-1], "--json", "--no-hunks", "--no-explain", "--no-learn"}, args...)...)
 	cmd.Env = append(append(cmd.Env, "NOTES="+notes), env...)
 	out, err := cmd.Output()
@@ -327,7 +332,7 @@ func TestTeardownsThatFailAreSeen(t *testing.T) {
 		}
 		return files
 	})
-	r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", \"0.1\", \"0.1\"]\n[metric]\nname = \"time\"\nunit = \"us\"\nbetter = \"lower\"\n"})
+	r.put(map[string]string{"kbisect.toml": timing(`["python3", "bench.py", "0.1", "0.1"]`, "")})
 	cmd := r.command("run", "--good", commits[0], "--bad", commits[11], "--json", "--no-hunks", "--no-explain", "--no-learn", "--jobs", "1")
 	cmd.Env = append(cmd.Env, "NOTES="+filepath.Join(t.TempDir(), "notes"))
 	out, _ := cmd.Output()

@@ -1,10 +1,9 @@
 """Starts a Python program before its turn.
 
 kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecustomize at its start, before the
-program. One process writes at its end which modules it has imported from outside the repository; those that are
-started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE that
-it is their turn.
-Where nothing is said they exit. Afterwards this module gets out of the way.
+program. One process writes at its end which modules it has imported from outside the repository. Those that are
+started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE
+that it is their turn. Where nothing is said they exit. Afterwards this module gets out of the way.
 """
 import sys
 

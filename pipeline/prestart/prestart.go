@@ -11,7 +11,6 @@ package prestart
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -220,8 +219,12 @@ func (p *Pool) Drop() {
 	if p == nil {
 		return
 	}
-	anyone := func(*Waiter) bool { return true }
-	for x := p.remove(anyone); x != nil; x = p.remove(anyone) {
+	drop(p, func(*Waiter) bool { return true })
+}
+
+// drop ends the processes that match, and does not wait for their end.
+func drop(p *Pool, match func(*Waiter) bool) {
+	for x := p.remove(match); x != nil; x = p.remove(match) {
 		go x.held.Close()
 	}
 }
@@ -238,9 +241,7 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 	here := func(x *Waiter) bool { return x.w == w }
 	other := func(x *Waiter) bool { return here(x) && (!x.serves(spec) || x.held.Gone()) }
 	for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
-		for x := p.remove(other); x != nil; x = p.remove(other) {
-			go x.held.Close()
-		}
+		drop(p, other)
 		ready := p.remove(func(x *Waiter) bool { return here(x) && x.ready() })
 		if ready != nil || !soon(p, here) {
 			return ready
@@ -306,7 +307,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
-			for start(p, k, n) == errBusy {
+			for start(p, k, n) {
 				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return
 				}
@@ -316,11 +317,8 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	}
 }
 
-// errBusy says that no processor is left.
-var errBusy = errors.New("no processor is left")
-
-// start starts a process of a kind, unless n of them wait. Other errors say that none can be started now.
-func start(p *Pool, k Kind, n int) error {
+// start starts a process of a kind, if it can, unless n of them wait. busy says that only a processor is missing.
+func start(p *Pool, k Kind, n int) (busy bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(x *Waiter) bool { return x.held.Gone() })
@@ -329,19 +327,20 @@ func start(p *Pool, k Kind, n int) error {
 		if x.w == k.W && x.serves(k.Spec) {
 			here++
 		}
+	}
+	if here >= n || p.closed || p.ctx.Err() != nil || p.doubts[k.W] {
+		return false
+	}
+	for _, x := range p.waiting {
 		if !x.ready() {
 			importing++
 		}
 	}
-	switch free, all := proc.Available(); {
-	case here >= n || p.closed || p.doubts[k.W]:
-		return nil
-	case p.ctx.Err() != nil:
-		return p.ctx.Err()
-	case importing >= max(1, runtime.NumCPU()-1):
-		return errBusy
-	case free < all/10+1<<30:
-		return errors.New("little memory is left")
+	if importing >= max(1, runtime.NumCPU()-1) {
+		return true
+	}
+	if free, all := proc.Available(); free < all/10+1<<30 {
+		return false
 	}
 	if len(p.waiting) >= most {
 		oldest := p.waiting[0]
@@ -357,14 +356,14 @@ func start(p *Pool, k Kind, n int) error {
 	ahead.Env = append(kernels.ProbeEnv(k.Spec.Env, p.dir), kernels.EarlyModules+"="+list, kernels.EarlyReady+"="+ready)
 	held, err := k.W.Start(p.ctx, ahead, p.started)
 	if err != nil {
-		return err
+		return false
 	}
 	p.started++
 	if p.frozen {
 		held.Freeze(true)
 	}
 	p.waiting = append(p.waiting, &Waiter{k.W, k.Spec, held, list, ready, time.Now()})
-	return nil
+	return false
 }
 
 // Freeze stops all that wait while times are taken, or lets them go on.

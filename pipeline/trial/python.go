@@ -65,13 +65,16 @@ func Mentions(w *workspace.Workspace, o Order, words ...string) bool {
 		return false
 	}
 	x := newProcess(w, o, stages[0], 0)
+	if !x.imports() {
+		return false
+	}
 	at, _ := kernels.Script(x.argv)
 	path := x.argv[at]
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(o.Recipe.WorkDir(w), path)
 	}
 	text, err := os.ReadFile(path)
-	return err == nil && x.imports() && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+	return err == nil && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }
 
 // imports reports whether a process can tell what others of its program will import: a Python program that is the

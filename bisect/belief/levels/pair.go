@@ -25,7 +25,7 @@ type StepTest struct {
 	pairs   []pair
 	repeats []pair  // what two launches of one commit differ by, where these are known
 	off     float64 // the furthest that a launch was off its level by, infinite where that is not known
-	null    Noise   // the likeliest one if there is no step
+	null    Noise   // fitted as if there were no step
 }
 
 // pair is two launches: of parent and culprit, or one after the other of one commit.
