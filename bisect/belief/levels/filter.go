@@ -12,7 +12,9 @@ const (
 	dirty     = 0.03 // chance that something disturbed a launch
 	dirtyMean = 0.10 // mean of what a disturbance adds, exponentially distributed,
 	dirtyMore = 3    // or so many standard deviations of a launch, if that is more
-	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes
+	maxParts  = 4    // Gaussians that one filter keeps while launches fall into two modes or the level may have changed
+	jumps     = 0.01 // chance that the level changes for good before a launch, where it was seen to
+	surprise  = 4.0  // standard deviations off from which a launch may show that
 )
 
 // Noise describes the launches of one machine. SD, Mode and Step are logarithms.
@@ -22,6 +24,7 @@ type Noise struct {
 	Mode  float64 // offset of the second mode; 0: the launches know only one
 	Share float64 // of the launches that fall into the second mode
 	Wide  float64 // by what launches of the second mode scatter besides: each is held up by another amount; 0: as those of the first
+	Jumps float64 // chance that the level changes for good before a launch, as clocks do; 0: it only drifts
 	Step  float64 // where to look for the step first: one more mode apart all looks nearly alike
 	Exact bool    // the numbers have no noise, and Step is that of the ends
 }
@@ -142,39 +145,47 @@ func (f filter) clone() filter {
 	return f
 }
 
-// add takes in one launch; bad says that the commit holds the culprit in the set of this filter. Between launches the
-// level has gained the variance Rate·dt.
+// add takes in one launch; bad says that the commit holds the culprit in the set of this filter.
 func (f *filter) add(l belief.Launch, bad bool, n Noise) {
-	f.turn(l.Device)
-	dt := max(0, l.At-f.at)
-	f.at = l.At
 	x := 0.0
 	if bad {
 		x = 1
 	}
-	if !n.Modes() && len(f.parts) == 1 {
-		f.parts[0].vd += n.Rate * dt
-		g := &f.parts[0]
-		p := g.prospect(x, n.SD*n.SD)
-		p.sure = n.Exact
-		f.logL += math.Log(g.learn(p, l, 0))
-		return
-	}
-	f.branch(l, x, dt, n)
+	f.take(l, x, n)
 }
 
-// lean takes in one launch of a commit that shows the share x of the step, as on a ramp.
-func (f *filter) lean(l belief.Launch, x float64, n Noise) {
+// take takes in one launch of a commit that shows the share x of the step: all or nothing, or a part as on a ramp. Between
+// launches the level has gained the variance Rate·dt.
+func (f *filter) take(l belief.Launch, x float64, n Noise) {
 	f.turn(l.Device)
 	dt := max(0, l.At-f.at)
 	f.at = l.At
-	if n.Modes() {
+	if n.Modes() || len(f.parts) > 1 {
 		f.branch(l, x, dt, n)
 		return
 	}
 	g := &f.parts[0]
 	g.vd += n.Rate * dt
-	f.logL += math.Log(g.learn(g.prospect(x, n.SD*n.SD), l, 0))
+	p := g.prospect(x, n.SD*n.SD)
+	p.sure = n.Exact
+	if nu := l.Y - g.d - x*g.step; n.Jumps > 0 && !l.Censored && nu*nu > surprise*surprise*p.v && p.v < dirtyMean*dirtyMean {
+		f.jump(l, x, n)
+		return
+	}
+	f.logL += math.Log(g.learn(p, l, 0))
+}
+
+// jump takes in one launch that lies far from what the filter expects: it was disturbed, or the level has changed and stays
+// where it is now.
+func (f *filter) jump(l belief.Launch, x float64, n Noise) {
+	stays, moved := f.parts[0], f.parts[0]
+	moved.vd += dirtyMean * dirtyMean
+	stays.w = (1 - n.Jumps) * stays.learn(stays.prospect(x, n.SD*n.SD), l, 0)
+	moved.w = n.Jumps * moved.learn(moved.prospect(x, n.SD*n.SD), l, 0)
+	total := stays.w + moved.w
+	f.logL += math.Log(total)
+	stays.w, moved.w = stays.w/total, moved.w/total
+	f.parts = append(f.parts[:0], stays, moved)
 }
 
 // branch takes in one launch that may belong to either mode. Every Gaussian becomes two, and the least of them are

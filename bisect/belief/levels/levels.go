@@ -187,7 +187,7 @@ func (m *Belief) RampOdds() float64 {
 		if l.Index != belief.GoodEnd {
 			x = mass[l.Index] / total
 		}
-		f.lean(l, x, m.noise)
+		f.take(l, x, m.noise)
 	}
 	step := make([]float64, len(m.parts.sets))
 	for j, s := range m.parts.sets {

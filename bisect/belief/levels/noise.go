@@ -41,7 +41,7 @@ func spreads() []float64 {
 // refit chooses the noise under which the launches are likeliest, given that the likeliest set holds
 // the culprit, and runs all filters anew.
 func (m *Belief) refit() {
-	best := m.seen(fitWindow).fitOne(m.noise).noise
+	best := m.seen(fitWindow).fitLevel(m.noise)
 	if m.noise.Modes() || len(m.launches) <= latestModes { // later they would have shown by now
 		if two, ok := m.seen(modeWindow).fitTwo(best, m.noise); ok {
 			best = two
@@ -63,8 +63,7 @@ func wider(fitted Noise, launches int) Noise {
 func withoutStep(m *Belief) Noise {
 	s := m.seen(modeWindow)
 	clear(s.bad)
-	one := s.fitOne(m.noise).noise
-	two, _ := s.fitTwo(one, Noise{})
+	two, _ := s.fitTwo(s.fitLevel(m.noise), Noise{})
 	return wider(two, len(m.launches))
 }
 
@@ -114,9 +113,19 @@ func penalised(logL, sd, r float64) float64 {
 	return logL - ds*ds/2 - math.Abs(math.Log((r+3e-5)/1e-3))/4
 }
 
+// fitLevel fits the noise of launches of a single mode. Their level only drifts, unless it is likelier by modeGain that it
+// changes for good now and then.
+func (s sight) fitLevel(last Noise) Noise {
+	one := s.fitOne(last, 0)
+	if more := s.fitOne(last, jumps); more.score > one.score+modeGain {
+		return more.noise
+	}
+	return one.noise
+}
+
 // fitOne fits spread and drift for launches of a single mode: first on every second point of the grid, then on those
 // around the best. With many launches the spread stays near that of the last fit, which saves most of the grid.
-func (s sight) fitOne(last Noise) fit {
+func (s sight) fitOne(last Noise, jumps float64) fit {
 	const many, near = 40, 0.7
 	sds := spreads()
 	best, at := fit{score: math.Inf(-1)}, [2]int{}
@@ -125,10 +134,10 @@ func (s sight) fitOne(last Noise) fit {
 			return
 		}
 		sd := sds[i]
-		if len(s.launches) >= many && !last.Modes() && math.Abs(math.Log(sd/last.SD)) > near {
+		if len(s.launches) >= many && !last.Modes() && last.Jumps == jumps && math.Abs(math.Log(sd/last.SD)) > near {
 			return
 		}
-		if f := s.score(Noise{SD: sd, Rate: drifts[k] * sd * sd}); f.score > best.score {
+		if f := s.score(Noise{SD: sd, Rate: drifts[k] * sd * sd, Jumps: jumps}); f.score > best.score {
 			best, at = f, [2]int{i, k}
 		}
 	}

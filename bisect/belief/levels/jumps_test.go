@@ -1,0 +1,48 @@
+package levels
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
+)
+
+// A device that throttles slows all launches from then on, and hides a step of 3 % no longer than the launches around
+// that moment. Launches that only drift, or are disturbed now and then, are not taken for such ones.
+func TestLevelThatChangesForGood(t *testing.T) {
+	const sd, step = 0.008, 0.03
+	commits := bisect.Linear("good", "a", "b", "c", "d", "e")
+	jumps := 0
+	for seed := range uint64(100) {
+		for _, throttles := range []bool{false, true} {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			m := New(commits, slices.Repeat([]float64{1}, 5))
+			for n := range 32 {
+				l := belief.Launch{Index: []int{belief.GoodEnd, 4, 1, 2}[n%4], At: float64(36 * n), Y: sd * rng.NormFloat64()}
+				if l.Index >= 2 {
+					l.Y += step
+				}
+				switch {
+				case throttles && n >= 14:
+					l.Y += 0.08
+				case !throttles && rng.IntN(20) == 0:
+					l.Y += 0.1 * rng.ExpFloat64()
+				}
+				m.Add(l)
+			}
+			got, off := m.Step()
+			switch n := m.Noise(); {
+			case throttles && (n.Jumps == 0 || n.SD > 2*sd || math.Abs(got-step) > 4*off || off > 0.01 || m.Weights()[2] < 0.9):
+				t.Errorf("seed %d: noise %+v, step %.3f ± %.3f, culprit %.2f", seed, n, got, off, m.Weights())
+			case !throttles && n.Jumps > 0:
+				jumps++
+			}
+		}
+	}
+	if jumps > 5 {
+		t.Errorf("the level of %d in 100 machines that keep theirs is said to have changed", jumps)
+	}
+}
