@@ -28,11 +28,13 @@ const (
 // drifts are the drift rates tried, as multiples of the variance of a launch, per second.
 var drifts = []float64{0, 1e-4, 5e-4, 2e-3, 6e-3, 2e-2, 6e-2}
 
-// spreads are the standard deviations of one launch that are tried: from 0.15 %, in factors of e^0.25, to a factor of
-// 4.
+// spreadStep is the step between the standard deviations of one launch that are tried, a logarithm.
+const spreadStep = 0.25
+
+// spreads are these standard deviations: from 0.15 % to a factor of 4.
 func spreads() []float64 {
 	var out []float64
-	for s := 0.0015; s < 1.5; s *= math.Exp(0.25) {
+	for s := 0.0015; s < 1.5; s *= math.Exp(spreadStep) {
 		out = append(out, s)
 	}
 	return out
@@ -116,16 +118,42 @@ func penalised(logL, sd, r float64) float64 {
 // fitLevel fits the noise of launches of a single mode. Their level only drifts, unless it is likelier by modeGain that it
 // changes for good now and then.
 func (s sight) fitLevel(last Noise) Noise {
-	one := s.fitOne(last, 0)
-	if more := s.fitOne(last, jumps); more.score > one.score+modeGain {
+	one := s.fitOne(last)
+	if more := s.fitJumps(one.noise); more.score > one.score+modeGain {
 		return more.noise
 	}
 	return one.noise
 }
 
+// fitJumps fits a level that changes for good now and then, from the fit of one that only drifts: what seemed to be spread
+// and drift may be less.
+func (s sight) fitJumps(n Noise) fit {
+	n.Jumps = jumps
+	best := s.score(n)
+	for {
+		before := best.score
+		n, r := best.noise, best.noise.Rate/(best.noise.SD*best.noise.SD)
+		lower := 0.0
+		for _, x := range drifts {
+			if x < 0.99*r {
+				lower = x
+			}
+		}
+		for _, x := range []struct{ sd, drift float64 }{{n.SD * math.Exp(-spreadStep), r}, {n.SD, lower}, {n.SD * math.Exp(-spreadStep), lower}} {
+			n.SD, n.Rate = x.sd, x.drift*x.sd*x.sd
+			if f := s.score(n); f.score > best.score {
+				best = f
+			}
+		}
+		if best.score == before {
+			return best
+		}
+	}
+}
+
 // fitOne fits spread and drift for launches of a single mode: first on every second point of the grid, then on those
 // around the best. With many launches the spread stays near that of the last fit, which saves most of the grid.
-func (s sight) fitOne(last Noise, jumps float64) fit {
+func (s sight) fitOne(last Noise) fit {
 	const many, near = 40, 0.7
 	sds := spreads()
 	best, at := fit{score: math.Inf(-1)}, [2]int{}
@@ -134,10 +162,10 @@ func (s sight) fitOne(last Noise, jumps float64) fit {
 			return
 		}
 		sd := sds[i]
-		if len(s.launches) >= many && !last.Modes() && last.Jumps == jumps && math.Abs(math.Log(sd/last.SD)) > near {
+		if len(s.launches) >= many && !last.Modes() && last.Jumps == 0 && math.Abs(math.Log(sd/last.SD)) > near {
 			return
 		}
-		if f := s.score(Noise{SD: sd, Rate: drifts[k] * sd * sd, Jumps: jumps}); f.score > best.score {
+		if f := s.score(Noise{SD: sd, Rate: drifts[k] * sd * sd}); f.score > best.score {
 			best, at = f, [2]int{i, k}
 		}
 	}
