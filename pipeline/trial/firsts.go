@@ -38,24 +38,31 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 
 // Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case
 // in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
-// or by up to a quarter if that is within twice the scatter of the later ones, of which there are few.
+// or by up to a quarter if that is within twice the scatter of the later ones, of which there are few. Where each end
+// has one later launch, which is so where the ends lie far apart, the two of each must agree far better than that.
 func (f *Firsts) Serve(name string) bool {
-	const leastWarm = 3 // of both ends together: two of one end say how far launches scatter
+	const (
+		scatters = 3   // later launches of both ends: two of one end say how far launches scatter
+		far      = 1.0 // of a step, a logarithm
+		agree    = 64  // times as far apart are the ends as the two launches of each, where there are no more
+	)
 	m := metric.Metric{Name: name}
 	good, bad := len(f.good.warm), len(f.bad.warm)
-	if name == "" || min(len(f.good.cold), len(f.bad.cold), good, bad) == 0 || good+bad < leastWarm {
+	if name == "" || min(len(f.good.cold), len(f.bad.cold), good, bad) == 0 {
 		return false
 	}
-	stepped := false
+	few, stepped := good+bad < scatters, false
 	for _, one := range metric.Cases(m, f.good.warm[0]) {
 		good, bad := f.good.read(m, one), f.bad.read(m, one)
 		scatter, off := max(good.scatter, bad.scatter), max(good.off, bad.off)
 		step := math.Abs(bad.mean - good.mean)
-		if !(step <= scatter) { // or it is not a number
-			stepped = true
-			if !(off <= max(step/8, min(2*scatter, step/4))) {
-				return false
-			}
+		most := max(step/8, min(2*scatter, step/4))
+		if few {
+			scatter, most = far, max(far, step)/agree
+		}
+		stepped = stepped || step > scatter
+		if (few || !(step <= scatter)) && !(off <= most) { // or one is not a number
+			return false
 		}
 	}
 	return stepped
