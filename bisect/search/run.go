@@ -400,6 +400,19 @@ func (r *Run) Begin(b belief.Belief) {
 	}
 }
 
+// SetAside takes back what a commit has told, and tests it no more. It returns false for an end and for a commit that is set
+// aside already.
+func (r *Run) SetAside(id string) bool {
+	i, known := r.Span.Index[id]
+	if !known || r.Span.IsEnd(i) || !r.Span.Usable[i] {
+		return false
+	}
+	r.Ledger.void(func(t Trial) bool { return t.Candidate.Commit == id })
+	r.Vain, r.Span.Proven[i], r.Span.Usable[i] = 0, false, false
+	anew(r)
+	return true
+}
+
 // DistrustKeys is called where two commits of equal inputs behave differently: something other than the declared
 // inputs matters. First what was learned is doubted; if nothing was, every commit becomes a candidate of its own and
 // another round begins. id is an example for the warning.

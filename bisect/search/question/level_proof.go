@@ -26,8 +26,9 @@ type contest struct {
 	test            levels.StepTest
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
-	lostParent      bool
-	vain            [2]int // launches of parent and culprit, each in a row, that told nothing
+	lostAt          string        // which of them
+	late            bool          // it fails at its end alone, which is not awaited in the search
+	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
 }
 
 // alpha is the chance of error that the proof of one claim may leave.
@@ -68,6 +69,9 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		return false, nil
 	}
 	v.reportContests(m, rounds, verdict, len(members))
+	if slices.ContainsFunc(rounds, func(c *contest) bool { return c.late && r.SetAside(c.lostAt) }) {
+		return false, nil
+	}
 	now, p := m.Top()
 	// The launches of the proof are in the belief as well, and may have moved it to another commit.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
@@ -175,7 +179,7 @@ func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l b
 	v.r.Vain, *vain = v.r.Vain+1, *vain+1
 	// One failure may be chance; what sends no number at all will not do so later.
 	if t.Class != bisect.OK && *vain >= 3 || a == search.Silent && t.Class == bisect.OK {
-		c.lost, c.lostParent = t.Describe(), !culprit
+		c.lost, c.lostAt, c.late = t.Describe(), id, t.Phase == "teardown"
 	}
 	return l, false, nil
 }
@@ -206,7 +210,7 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 		}
 		if c.lost != "" {
 			lost := &bad
-			if c.lostParent {
+			if c.lostAt == c.parent {
 				lost = &good
 			}
 			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
@@ -228,11 +232,7 @@ func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, ro
 			continue
 		}
 		out.Confirmed, out.Confidence = false, min(p, 0.9)
-		who := "culprit " + bisect.ShortID(x.culprit)
-		if x.lostParent {
-			who = "parent " + bisect.ShortID(x.parent)
-		}
-		v.r.Account.Warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", who, x.lost))
+		v.r.Account.Warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", bisect.ShortID(x.lostAt), x.lost))
 	}
 }
 
