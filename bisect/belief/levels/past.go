@@ -30,3 +30,63 @@ func Scatter(series [][]float64) (s bisect.Scatter) {
 	s.SD = max(spreads()[0], off[int(within*float64(len(off)))]/deviations)
 	return s
 }
+
+// AnyMachine is assumed where nothing is known: a launch scatters by about 0.9 %, which counts as much as two launches.
+var AnyMachine = NoisePrior{1, 0.009, 2}
+
+// How far what earlier sessions saw is relied on.
+const (
+	asBefore  = 0.95 // chance that launches scatter as they did
+	pastWorth = 6    // launches that this is worth
+)
+
+// StepNoise is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
+// that of a launch. It is the deviation of a normal that is as rare as the step would be by chance, if the noise is
+// either what earlier sessions saw (past; 0: there were none) or unlike them. How the launches of each end scatter says
+// which of the two it is.
+func StepNoise(d float64, levels [2][]float64, past float64) (step, launch float64) {
+	squares, free, share := 0.0, 0.0, 0.0
+	for _, side := range levels {
+		m := 0.0
+		for _, y := range side {
+			m += y / float64(len(side))
+		}
+		for _, y := range side {
+			squares += (y - m) * (y - m)
+		}
+		free += float64(len(side) - 1)
+		share += 1 / float64(len(side))
+	}
+	priors := []NoisePrior{AnyMachine}
+	if past > 0 {
+		priors = []NoisePrior{{1 - asBefore, AnyMachine.SD, AnyMachine.Worth}, {asBefore, past, pastWorth}}
+	}
+	rare, variance, total := 0.0, 0.0, 0.0
+	for _, p := range priors {
+		w, v, n := p.Given(squares, free)
+		z := AsNormal(d*d/(v*share), n)
+		rare, variance, total = rare+w*math.Erfc(z/math.Sqrt2), variance+w*v, total+w
+	}
+	z := math.Sqrt2 * math.Erfcinv(max(rare/total, math.SmallestNonzeroFloat64))
+	return math.Abs(d) / z, math.Sqrt(variance / total)
+}
+
+// AsNormal is how many standard deviations from its mean a normal value is that is as rare as a square of Student's t, with n
+// degrees of freedom (Wallace 1959).
+func AsNormal(square, n float64) float64 {
+	return (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(square/n))
+}
+
+// NoisePrior is what may be assumed of the noise of a launch: a weight, a standard deviation, and the number of launches that
+// it is worth.
+type NoisePrior struct{ Weight, SD, Worth float64 }
+
+// Given is a prior after launches whose squared deviations add up to squares, with free degrees of freedom: its
+// weight, up to a factor that all share, the variance of a launch and the launches that it is worth now.
+func (s NoisePrior) Given(squares, free float64) (weight, variance, worth float64) {
+	a, b := s.Worth/2, s.Worth*s.SD*s.SD/2 // of the inverse gamma distribution of the variance
+	n, m := a+free/2, b+squares/2
+	x, _ := math.Lgamma(n)
+	y, _ := math.Lgamma(a)
+	return s.Weight * math.Exp(x-y+a*math.Log(b)-n*math.Log(m)), m / n, 2 * n
+}

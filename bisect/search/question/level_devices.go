@@ -2,10 +2,10 @@ package question
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/belief/levels"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/search"
@@ -54,9 +54,7 @@ func (s *stage) byDevice(c metric.Channel) (out []onDevice, squares, free float6
 // odd finds the device whose step is farthest from that of the others, or of two from that of the first, and how far that is
 // in standard deviations.
 func odd(all []onDevice, squares, free float64) (which onDevice, others, z float64) {
-	// A launch scatters by about 0.9 % where nothing is known; that counts as much as two launches.
-	prior := noisePrior{1, 0.009, 2}
-	_, variance, n := prior.given(squares, free)
+	_, variance, n := levels.AnyMachine.Given(squares, free)
 	for k, x := range all {
 		// Two devices cannot say which of them is odd: the first one is taken for right.
 		if k == 0 && len(all) == 2 {
@@ -70,7 +68,7 @@ func odd(all []onDevice, squares, free float64) (which onDevice, others, z float
 		}
 		m := metric.Median(rest)
 		t := (x.step - m) * (x.step - m) / (variance * 2 / float64(x.launches) * (1 + 1/float64(len(rest))))
-		if far := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)); far > z { // Wallace 1959, see stepNoise
+		if far := levels.AsNormal(t, n); far > z {
 			which, others, z = x, m, far
 		}
 	}

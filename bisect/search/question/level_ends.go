@@ -215,7 +215,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			if n == 0 || n < FewEndPairs && past == 0 && d < farStep && !repeats(d, s.levels[k]) {
 				continue
 			}
-			sd, _ = stepNoise(d, s.levels[k], past)
+			sd, _ = levels.StepNoise(d, s.levels[k], past)
 			if n < FewEndPairs {
 				sd *= firstPair / ClearlyDiffer
 			}
@@ -260,57 +260,8 @@ func (s *stage) past(k int) (p bisect.Scatter) {
 	return p
 }
 
-// stepNoise is the standard deviation of a step of the ends where launches are too few to have measured the noise, with
-// that of a launch. It is the deviation of a normal that is as rare as the step would be by chance, if the noise is
-// either what earlier sessions saw (past; 0: there were none) or unlike them. How the launches of each end scatter says
-// which of the two it is.
-func stepNoise(d float64, levels [2][]float64, past float64) (step, launch float64) {
-	squares, free, share := 0.0, 0.0, 0.0
-	for _, side := range levels {
-		m := 0.0
-		for _, y := range side {
-			m += y / float64(len(side))
-		}
-		for _, y := range side {
-			squares += (y - m) * (y - m)
-		}
-		free += float64(len(side) - 1)
-		share += 1 / float64(len(side))
-	}
-	priors := []noisePrior{{1, 0.009, 2}}
-	if past > 0 {
-		priors = []noisePrior{{1 - asBefore, 0.009, 2}, {asBefore, past, pastWorth}}
-	}
-	rare, variance, total := 0.0, 0.0, 0.0
-	for _, p := range priors {
-		w, v, n := p.given(squares, free)
-		t := d * d / (v * share)
-		z := (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(t/n)) // of a normal as rare as this t (Wallace 1959)
-		rare, variance, total = rare+w*math.Erfc(z/math.Sqrt2), variance+w*v, total+w
-	}
-	z := math.Sqrt2 * math.Erfcinv(max(rare/total, math.SmallestNonzeroFloat64))
-	return math.Abs(d) / z, math.Sqrt(variance / total)
-}
-
-// noisePrior is what may be assumed of the noise of a launch: a weight, a standard deviation, and the number of launches that
-// it is worth.
-type noisePrior struct{ weight, sd, worth float64 }
-
-// given is a prior after launches whose squared deviations add up to squares, with free degrees of freedom: its
-// weight, up to a factor that all share, the variance of a launch and the launches that it is worth now.
-func (s noisePrior) given(squares, free float64) (weight, variance, worth float64) {
-	a, b := s.worth/2, s.worth*s.sd*s.sd/2 // of the inverse gamma distribution of the variance
-	n, m := a+free/2, b+squares/2
-	x, _ := math.Lgamma(n)
-	y, _ := math.Lgamma(a)
-	return s.weight * math.Exp(x-y+a*math.Log(b)-n*math.Log(m)), m / n, 2 * n
-}
-
-// How far what earlier sessions saw is relied on.
 const (
-	asBefore  = 0.95 // chance that launches scatter as they did
-	pastWorth = 6    // launches that this is worth
-	firstPair = 3.3  // standard deviations by which one pair must differ to begin the search: this search bears it out
+	firstPair = 3.3 // standard deviations by which one pair must differ to begin the search: this search bears it out
 
 	// repeated is how many times the difference of two launches of one end the step must be for three launches to be
 	// enough. Where a neighbour slows launches by 65 % at times and they scatter by 2 %, any three would do with 107
@@ -374,7 +325,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
 		d, _ := m.Step()
 		past := s.past(pick)
-		if _, s.q.noise = stepNoise(d, s.levels[pick], past.SD); st == worse {
+		if _, s.q.noise = levels.StepNoise(d, s.levels[pick], past.SD); st == worse {
 			e.Past = past
 			s.q.once = past.SD == 0 && s.pairs < FewEndPairs
 		}
