@@ -402,7 +402,7 @@ func (r *Run) Begin(b belief.Belief) {
 
 // SetAside takes back what a commit has told, and tests it no more. It returns false for an end and for a commit that is set
 // aside already.
-func (r *Run) SetAside(id string) bool {
+func SetAside(r *Run, id string) bool {
 	i, known := r.Span.Index[id]
 	if !known || r.Span.IsEnd(i) || !r.Span.Usable[i] {
 		return false

@@ -557,3 +557,67 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 		})
 	}
 }
+
+// Where the ends lie far apart and the good end takes as long in its first process, which fills caches, as in a later one,
+// the first process of the bad end and those of the proof count. What is slow while it fills caches alone is not named.
+func TestFirstProcessesServeWhereTheEndsLieFarApart(t *testing.T) {
+	t.Parallel()
+	const bench = `us=$(cat us)
+kernel=$CUDA_CACHE_PATH/$(cat kernel)
+if [ ! -e "$kernel" ]; then
+	mkdir -p "$CUDA_CACHE_PATH" && echo compiled >"$kernel"
+	[ ! -e once ] || us=1000
+fi
+echo "$KBISECT_PURPOSE" >>"$NOTES"
+[ "$us" -lt 1000 ] && sleep 0.25 || sleep 2.5
+echo "sample: $((us * 1000 + $$ % 7)) ns" >&$KBISECT_FD
+`
+	for _, x := range []struct {
+		name, once string // the file once is in the bad commits
+		exit       int
+		launches   map[string]int // at most
+	}{
+		{"all processes", "", exit.OK, map[string]int{"end-good": 2, "end-bad": 1, "confirm-parent": 1, "confirm-culprit": 1}},
+		{"the first process alone", "once", exit.NoDifference, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			commits := r.commits(12, func(i int) map[string]string {
+				files := map[string]string{"bench.sh": bench, "us": "100", "kernel": "good", "commit": fmt.Sprint(i)}
+				if i >= 7 {
+					files["kernel"] = "bad"
+					if files["us"] = "1000"; x.once != "" {
+						files["us"], files[x.once] = "100", ""
+					}
+				}
+				return files
+			})
+			r.put(map[string]string{"kbisect.toml": timing(`["sh", "bench.sh"]`, "") + "[build]\ncommand = [\"cp\", \"kernel\", \"built\"]\n"})
+			notes := filepath.Join(t.TempDir(), "notes")
+			cmd := r.command("run", "--good", commits[0], "--bad", commits[11], "--json", "--no-hunks", "--no-explain", "--no-learn")
+			cmd.Env = append(cmd.Env, "NOTES="+notes)
+			out, _ := cmd.Output()
+			var d report.Search
+			if code := cmd.ProcessState.ExitCode(); code != x.exit || json.Unmarshal(out, &d) != nil {
+				t.Fatalf("exit %d: %s", code, out)
+			}
+			if named := len(d.Culprits) == 1 && d.Culprits[0].Commit == commits[7] && d.Culprits[0].Confirmed; named != (x.exit == exit.OK) {
+				t.Errorf("culprits %+v", d.Culprits)
+			}
+			text, err := os.ReadFile(notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := map[string]int{}
+			for _, why := range strings.Fields(string(text)) {
+				made[why]++
+			}
+			for why, most := range x.launches {
+				if made[why] > most {
+					t.Errorf("%d processes for %s, want at most %d: %v", made[why], why, most, made)
+				}
+			}
+		})
+	}
+}

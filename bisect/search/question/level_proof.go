@@ -69,7 +69,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		return false, nil
 	}
 	v.reportContests(m, rounds, verdict, len(members))
-	if slices.ContainsFunc(rounds, func(c *contest) bool { return c.late && r.SetAside(c.lostAt) }) {
+	if slices.ContainsFunc(rounds, func(c *contest) bool { return c.late && search.SetAside(r, c.lostAt) }) {
 		return false, nil
 	}
 	now, p := m.Top()
