@@ -139,9 +139,7 @@ func firsts(s *stage) (good []search.Trial, bad search.Trial, cold bool) {
 	if s.q.Part != nil || len(good) == 0 || len(all) != 1 {
 		return nil, bad, false
 	}
-	filled := func(t search.Trial) bool {
-		return t.Caches == bisect.Cold && t.Class == bisect.OK && t.Unfit != "" && len(t.Marks) == 0
-	}
+	filled := func(t search.Trial) bool { return t.Caches == bisect.Cold && t.Class == bisect.OK && t.Unfit != "" && len(t.Marks) == 0 }
 	return good, all[0], filled(good[0]) && filled(all[0])
 }
 
