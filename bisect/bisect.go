@@ -142,7 +142,7 @@ type Outcome struct {
 	Hurried  string      `json:"hurried,omitempty"`  // as it was asked for: [Request.Hurry]
 	Beyond   float64     `json:"beyond,omitempty"`   // likewise: [Request.Past]
 	Timed    bool        `json:"timed,omitempty"`    // likewise: [Request.Timing]
-	Caches   string      `json:"caches,omitempty"`   // Cold or Warm, where the program uses caches at all
+	Caches   string      `json:"caches,omitempty"`   // cold or warm, where the program uses caches at all
 	Unfit    string      `json:"unfit,omitempty"`    // why its times must not be compared with others
 	Why      string      `json:"why,omitempty"`
 	Error    string      `json:"error,omitempty"` // the exception that a Python program ended with
@@ -177,12 +177,6 @@ type Outcome struct {
 	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built
 	From     string          `json:"from,omitempty"`     // the earlier launch that this is, as "session/number"; it was not made again
 }
-
-// The states of the caches that a launch found, see [Outcome].
-const (
-	Cold = "cold"
-	Warm = "warm"
-)
 
 // MarkKind is what the times of a launch suffered from.
 type MarkKind string

@@ -36,8 +36,8 @@ type Caches string
 
 // The settings.
 const (
-	Warm Caches = bisect.Warm // as the last process of the same candidate left them
-	Cold Caches = bisect.Cold // empty
+	Warm Caches = trial.Warm // as the last process of the same candidate left them
+	Cold Caches = trial.Cold // empty
 )
 
 // warm reports whether a launch should find the caches as the last one of its candidate left them.

@@ -438,11 +438,14 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err == nil && (first.Class == bisect.OK || helped && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
-	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
-		if seeded && first.Caches == "" {
+	if err != nil || first.Class != bisect.OK {
+		return first, err
+	}
+	if !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
+		if seeded {
 			first.Caches = string(Warm)
 		}
-		return first, err
+		return first, nil
 	}
 	first.Caches = string(Cold)
 	if p.Config.Caches == Cold {

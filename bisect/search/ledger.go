@@ -171,12 +171,6 @@ func (l *Ledger) keep(t Trial) {
 // Pace is how many seconds a launch has taken so far on average, builds and pauses included.
 func (l *Ledger) Pace() float64 { return (l.end - l.first) / float64(max(1, len(l.Made))) }
 
-// Admit lets a launch count for one metric, whose times were not to be compared. A belief that lacks it must be made again.
-func Admit(r *Run, id bisect.TrialID, metric string) {
-	t := &r.Ledger.Made[r.Ledger.known[id]]
-	t.Unfit, t.Only = "", metric
-}
-
 // void marks the trials that count for no belief made from now on. A belief that has taken them in must be made again
 // (Run.Begin).
 func (l *Ledger) void(which func(Trial) bool) {

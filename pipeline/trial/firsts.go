@@ -7,25 +7,28 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 )
 
-// Firsts are the numbers of both ends, from the process that filled the caches and from later ones. A program that warms
-// up before it measures gives the same in both, and then a candidate, or a side of the proof, need not be launched twice.
-type Firsts struct {
-	good, bad end
-	slow      bool // a candidate whose caches were full ran for as long as only the bad end does
-}
+// The states of the caches that a launch found, see [bisect.Outcome].
+const (
+	Cold = "cold"
+	Warm = "warm"
+)
+
+// Firsts are the numbers of both ends, from the process that filled the caches and from later ones. A program that
+// warms up before it measures gives the same in both, and then a candidate need not be launched twice. In the
+// proof, both sides of the first pair have filled their caches.
+type Firsts struct{ good, bad end }
 
 // end is what the launches of one end have shown: in launches that filled empty caches (cold), and in later ones.
 type end struct{ cold, warm []bisect.Outcome }
 
-// Learn takes in a launch.
+// Learn takes in a launch of an end.
 func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 	e := map[bisect.Purpose]*end{bisect.EndGood: &f.good, bisect.EndBad: &f.bad}[r.Purpose]
-	f.slow = f.slow || r.Purpose == bisect.Searching && r.Hurry == bisect.SlowTrial && o.Early && o.Class == bisect.Timeout && o.Caches == bisect.Warm
 	switch {
 	case e == nil || o.Class != bisect.OK:
-	case o.Caches == bisect.Cold:
+	case o.Caches == Cold:
 		e.cold = append(e.cold, o)
-	case o.Caches == bisect.Warm && o.Unfit == "":
+	case o.Caches == Warm && o.Unfit == "":
 		e.warm = append(e.warm, o)
 		if len(o.ColdRun) > 0 {
 			e.cold = append(e.cold, bisect.Outcome{Series: o.ColdRun})
@@ -33,20 +36,17 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 }
 
-// Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case in which
-// the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step, or by up to a
-// quarter if that is within twice the scatter of the later ones, of which there are few. Where there is one of each end, or
-// none of the bad one, as where they lie far apart, the launches of an end must agree far better.
-func (f Firsts) Serve(name string) bool {
+// Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case
+// in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
+// or by up to a quarter if that is within twice the scatter of the later ones, of which there are few. Where each end
+// has one later launch, which is so where the ends lie far apart, the two of each must agree far better than that.
+func (f *Firsts) Serve(name string) bool {
 	const (
 		scatters = 3   // later launches of both ends: two of one end say how far launches scatter
 		far      = 1.0 // of a step, a logarithm
 		agree    = 64  // times as far apart are the ends as the two launches of each, where there are no more
 	)
 	m := metric.Metric{Name: name}
-	if len(f.bad.warm) == 0 && f.slow { // it is not for compiling alone that the bad end is slow
-		f.bad.warm = f.bad.cold
-	}
 	good, bad := len(f.good.warm), len(f.bad.warm)
 	if name == "" || min(len(f.good.cold), len(f.bad.cold), good, bad) == 0 {
 		return false

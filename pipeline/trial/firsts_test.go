@@ -54,7 +54,7 @@ func TestFirsts(t *testing.T) {
 	} {
 		var f Firsts
 		for why, n := range map[bisect.Purpose][2][]numbers{bisect.EndGood: {c.coldGood, c.good}, bisect.EndBad: {c.coldBad, c.bad}} {
-			for i, caches := range []string{bisect.Cold, bisect.Warm} {
+			for i, caches := range []string{Cold, Warm} {
 				for _, v := range n[i] {
 					f.Learn(bisect.Request{Purpose: why}, outcome(caches, v))
 				}

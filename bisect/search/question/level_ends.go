@@ -45,9 +45,6 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 		if err := r.Ctx.Err(); err != nil {
 			return bisect.Ends{}, err
 		}
-		if s.half && firstServes(s) {
-			s = newStage(q, r)
-		}
 		pick, st := s.settled(r.Least)
 		search.Tell(r, s.models[pick], expected(r, s.models[pick], max(1, s.pairs)))
 		if err := (foresight{q, r}).look(s.models[pick], q.Channels[pick], s.pairs, st); err != nil {
@@ -71,7 +68,7 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			}
 			n := min(most-s.fresh, search.PairsAtOnce(r, need))
 			launch := func() error { return s.launches(n) }
-			if _, _, cold := firsts(s); n == 1 && !s.half && (s.pairs == 1 || cold) { // three launches may do
+			if n == 1 && s.pairs == 1 && !s.half { // three launches may do
 				launch = s.launchHalf
 			}
 			if err := launch(); err != nil {
@@ -103,44 +100,6 @@ func newStage(q *Level, r *search.Run) *stage {
 		s.pairs = max(s.pairs, min(len(s.levels[k][0]), len(s.levels[k][1])))
 	}
 	return s
-}
-
-// firstServes counts the first launch of the bad end, although it filled empty caches, where it lies far above the good end
-// and the two launches of that agree: another one would tell no more. It may be slow for compiling alone; so in the proof
-// the culprit is launched until its caches are full, unless a candidate was slow with full ones (trial.Firsts).
-func firstServes(s *stage) bool {
-	good, bad, cold := firsts(s)
-	if !cold || len(good) != 2 {
-		return false
-	}
-	for _, c := range s.q.Channels {
-		level := func(t search.Trial) float64 {
-			l, a := s.q.With(c).Read(t)
-			if a != search.Speaks {
-				return math.NaN()
-			}
-			return l.Y
-		}
-		first, later := good[0], level(good[1])
-		first.Unfit, bad.Unfit = "", ""
-		if step := level(bad) - later; step >= farStep && math.Abs(level(first)-later) <= step/repeated {
-			search.Admit(s.r, bad.ID(), c.Metric.Name)
-			return true
-		}
-	}
-	return false
-}
-
-// firsts are the launches of the good end and the one of the bad end; cold is false unless the bad end was launched once, and
-// the first launches of both filled empty caches.
-func firsts(s *stage) (good []search.Trial, bad search.Trial, cold bool) {
-	good = s.r.Ledger.Of(s.r.Span.Good.Commit, bisect.EndGood)
-	all := s.r.Ledger.Of(s.r.Span.Id(s.r.Span.Bad()), bisect.EndBad)
-	if s.q.Part != nil || len(good) == 0 || len(all) != 1 {
-		return nil, bad, false
-	}
-	filled := func(t search.Trial) bool { return t.Caches == bisect.Cold && t.Class == bisect.OK && t.Unfit != "" && len(t.Marks) == 0 }
-	return good, all[0], filled(good[0]) && filled(all[0])
 }
 
 // better reports that by the launches made since another number than the one searched for is clearly worse at the bad
