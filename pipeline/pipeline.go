@@ -438,14 +438,11 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err == nil && (first.Class == bisect.OK || helped && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
-	if err != nil || first.Class != bisect.OK {
-		return first, err
-	}
-	if !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
-		if seeded {
+	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
+		if seeded && first.Class == bisect.OK {
 			first.Caches = string(Warm)
 		}
-		return first, nil
+		return first, err
 	}
 	first.Caches = string(Cold)
 	if p.Config.Caches == Cold {

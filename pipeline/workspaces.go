@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -18,6 +19,7 @@ type workspaces struct {
 	root   *workspace.Root
 	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
+	proofs int  // workspaces of proofs so far, which numbers their folders
 	second bool // launches of the search are made in the second of its two workspaces, see turns
 }
 
@@ -133,10 +135,13 @@ func (ws *workspaces) ends() (open []*workspace.Workspace) {
 // brings along: these are taken for unchanged by their size and time alone.
 func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	name := ws.name(r)
+	folder := name
 	if r.Clean && r.Nth == 0 && (!ws.config.single(r) || len(ws.config.Recipe.Plan.Keep) > 0) {
 		if err := ws.drop(name); err != nil {
 			return nil, err
 		}
+		ws.proofs++ // builds ahead may still have the folder of an earlier proof
+		folder += fmt.Sprint("-", ws.proofs)
 	}
 	if w, ok := ws.open[name]; ok {
 		return w, nil
@@ -145,7 +150,7 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	if name == inMemory {
 		root = ws.memory
 	}
-	w := root.New(name)
+	w := root.New(folder)
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
