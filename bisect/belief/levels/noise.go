@@ -21,7 +21,7 @@ const (
 	modeWindow   = 80  // for two modes, which cost more to follow
 	settledModes = 50  // with so many the modes of the last fit are the only ones to begin with
 	minModes     = 12  // launches without which there is no talk of two modes
-	latestModes  = 150 // launches after which one mode stays one mode
+	latestModes  = 150 // launches after which one mode stays one mode, and a level that only drifts does
 	modeGain     = 4.0 // by how much two modes must be likelier, as a logarithm
 )
 
@@ -119,36 +119,33 @@ func penalised(logL, sd, r float64) float64 {
 // changes for good now and then.
 func (s sight) fitLevel(last Noise) Noise {
 	one := s.fitOne(last)
+	if last.Jumps == 0 && len(s.launches) > latestModes { // later they would have shown by now
+		return one.noise
+	}
 	if more := s.fitJumps(one.noise); more.score > one.score+modeGain {
 		return more.noise
 	}
 	return one.noise
 }
 
-// fitJumps fits a level that changes for good now and then, from the fit of one that only drifts: what seemed to be spread
-// and drift may be less.
-func (s sight) fitJumps(n Noise) fit {
-	n.Jumps = jumps
-	best := s.score(n)
-	for {
-		before := best.score
-		n, r := best.noise, best.noise.Rate/(best.noise.SD*best.noise.SD)
-		lower := 0.0
-		for _, x := range drifts {
-			if x < 0.99*r {
-				lower = x
-			}
-		}
-		for _, x := range []struct{ sd, drift float64 }{{n.SD * math.Exp(-spreadStep), r}, {n.SD, lower}, {n.SD * math.Exp(-spreadStep), lower}} {
-			n.SD, n.Rate = x.sd, x.drift*x.sd*x.sd
-			if f := s.score(n); f.score > best.score {
-				best = f
-			}
-		}
-		if best.score == before {
-			return best
+// fitJumps fits a level that changes for good now and then, where n is the fit of one that only drifts: what seemed to be
+// spread and drift may be much less.
+func (s sight) fitJumps(n Noise) (best fit) {
+	best.score = math.Inf(-1)
+	try := func(sd, drift float64) {
+		if f := s.score(Noise{SD: sd, Rate: drift * sd * sd, Jumps: jumps}); f.score > best.score {
+			best = f
 		}
 	}
+	for sd := n.SD; sd > 0.99*spreads()[0]; sd *= math.Exp(-2 * spreadStep) {
+		try(sd, 0)
+		try(sd, min(2e-3, n.Rate/(n.SD*n.SD)))
+	}
+	sd, drift := best.noise.SD, best.noise.Rate/(best.noise.SD*best.noise.SD)
+	try(sd*math.Exp(spreadStep), drift)
+	try(sd*math.Exp(-spreadStep), drift)
+	try(best.noise.SD, 5e-4)
+	return best
 }
 
 // fitOne fits spread and drift for launches of a single mode: first on every second point of the grid, then on those
