@@ -46,3 +46,18 @@ func TestLevelThatChangesForGood(t *testing.T) {
 		t.Errorf("the level of %d in 100 machines that keep theirs is said to have changed", jumps)
 	}
 }
+
+// A step of 20 % on a machine whose level rises by 10 % in the middle of the search, right after a launch of the culprit: two
+// modes, and half of the step, explain nearly all of it too.
+func TestLevelThatChangesBesideTheCulprit(t *testing.T) {
+	m := New(bisect.Linear("good", "a", "b", "c", "d", "culprit", "f", "g"), slices.Repeat([]float64{1}, 7))
+	for n, x := range []struct {
+		at int
+		us float64
+	}{{-1, 99.7}, {6, 120.5}, {6, 119.9}, {-1, 100.1}, {6, 120.3}, {-1, 100.1}, {1, 100.4}, {5, 120.9}, {4, 121.3}, {3, 110}, {3, 110.1}, {3, 110.3}, {2, 109.8}, {-1, 110.9}, {4, 132.3}, {3, 110.1}, {4, 132.7}} {
+		m.Add(belief.Launch{Index: x.at, At: 0.06 * float64(n), Y: math.Log(x.us)})
+	}
+	if d, sd := m.Step(); math.Abs(d-math.Log(1.2)) > 2*sd || sd > 0.01 || m.Weights()[4] < 0.99 {
+		t.Errorf("step %.3f ± %.3f, noise %+v, culprit %.3f", d, sd, m.Noise(), m.Weights())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // firstNoise is assumed before anything was seen: 0.9 % noise per launch and little drift (the centre of the penalties
@@ -21,7 +22,7 @@ const (
 	modeWindow   = 80  // for two modes, which cost more to follow
 	settledModes = 50  // with so many the modes of the last fit are the only ones to begin with
 	minModes     = 12  // launches without which there is no talk of two modes
-	latestModes  = 150 // launches after which one mode stays one mode, and a level that only drifts does
+	latestModes  = 150 // launches after which one mode stays one mode
 	modeGain     = 4.0 // by how much two modes must be likelier, as a logarithm
 )
 
@@ -119,13 +120,50 @@ func penalised(logL, sd, r float64) float64 {
 // changes for good now and then.
 func (s sight) fitLevel(last Noise) Noise {
 	one := s.fitOne(last)
-	if last.Jumps == 0 && len(s.launches) > latestModes { // later they would have shown by now
+	if !s.moves() {
 		return one.noise
 	}
 	if more := s.fitJumps(one.noise); more.score > one.score+modeGain {
 		return more.noise
 	}
 	return one.noise
+}
+
+// moves reports that of the launches of one side and device some before a moment and some after it lie apart by more than
+// they scatter from one to the next, by their medians, as where the level has changed for good. It saves the fit where nothing
+// calls for it.
+func (s sight) moves() bool {
+	const (
+		few, enough = 3, 5 // launches before and after; enough where there are many: of three, two may be disturbed by chance
+		many        = 20
+		apart       = 4 // standard deviations of a launch
+	)
+	type side struct {
+		device int
+		bad    bool
+	}
+	sides := map[side][]float64{}
+	var off []float64
+	for i, l := range s.launches {
+		at := side{l.Device, s.bad[i]}
+		if y := sides[at]; len(y) > 0 {
+			off = append(off, math.Abs(l.Y-y[len(y)-1]))
+		}
+		sides[at] = append(sides[at], l.Y)
+	}
+	sd := max(spreads()[0], normalMAD*metric.Median(off)/math.Sqrt2)
+	for _, y := range sides {
+		n := few
+		if len(y) > many {
+			n = enough
+		}
+		for i := n; i+n <= len(y); i++ {
+			if math.Abs(metric.Median(y[i:i+n])-metric.Median(y[i-n:i])) > apart*sd {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // fitJumps fits a level that changes for good now and then, where n is the fit of one that only drifts: what seemed to be
