@@ -199,20 +199,26 @@ const doubted = 0.9
 // WarnOthers reports the commits that were set aside because they fail with another complaint. This search blames no
 // commit for that; the user may want to search for it next.
 func (a *Account) WarnOthers() {
-	count, example := map[string]int{}, map[string]string{}
+	commits := map[string][]string{}
 	var kinds []string
 	for _, s := range a.Finding.Steps {
 		if !s.Verdict.Other || s.Inferred {
 			continue
 		}
 		kind := bisect.Outcome{Class: s.Verdict.Class, Phase: s.Verdict.Phase}.Describe()
-		if count[kind] == 0 {
-			kinds, example[kind] = append(kinds, kind), s.Commit
+		if commits[kind] == nil {
+			kinds = append(kinds, kind)
 		}
-		count[kind]++
+		if !slices.Contains(commits[kind], s.Commit) {
+			commits[kind] = append(commits[kind], s.Commit)
+		}
 	}
 	for _, kind := range kinds {
-		a.Warn(fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s\nhint: to find where that came from, search again with --bad %s",
-			count[kind], kind, bisect.ShortID(example[kind]), bisect.ShortID(example[kind])))
+		of, first := commits[kind], bisect.ShortID(commits[kind][0])
+		text := fmt.Sprintf("%d of the commits tested fail in another way (%s) and were set aside, such as %s", len(of), kind, first)
+		if len(of) == 1 {
+			text = fmt.Sprintf("commit %s fails in another way (%s) and was set aside", first, kind)
+		}
+		a.Warn(text + "\nhint: to find where that came from, search again with --bad " + first)
 	}
 }

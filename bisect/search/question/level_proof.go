@@ -27,7 +27,7 @@ type contest struct {
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
 	lostAt          string        // which of them
-	late            bool          // it fails at its end alone, which is not awaited in the search
+	late            *search.Trial // its launch, where it fails at its end alone, which is not awaited in the search
 	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
 }
 
@@ -69,7 +69,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		return false, nil
 	}
 	v.reportContests(m, rounds, verdict, len(members))
-	if slices.ContainsFunc(rounds, func(c *contest) bool { return c.late && search.SetAside(r, c.lostAt) }) {
+	if slices.ContainsFunc(rounds, func(c *contest) bool { return c.late != nil && search.SetAside(r, c.lostAt) }) {
 		return false, nil
 	}
 	now, p := m.Top()
@@ -179,7 +179,9 @@ func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l b
 	v.r.Vain, *vain = v.r.Vain+1, *vain+1
 	// One failure may be chance; what sends no number at all will not do so later.
 	if t.Class != bisect.OK && *vain >= 3 || a == search.Silent && t.Class == bisect.OK {
-		c.lost, c.lostAt, c.late = t.Describe(), id, t.Phase == "teardown"
+		if c.lost, c.lostAt = t.Describe(), id; t.Phase == "teardown" {
+			c.late = &t
+		}
 	}
 	return l, false, nil
 }
@@ -214,6 +216,9 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 				lost = &good
 			}
 			lost.Call, lost.Class, lost.Why = bisect.Untestable, bisect.Skip, c.lost
+			if c.late != nil {
+				lost.Class, lost.Phase, lost.Other = c.late.Class, c.late.Phase, true
+			}
 		}
 		if i == 0 || last && verdict < 1 {
 			v.r.Account.Judged(bisect.Step{Commit: c.culprit, Role: bisect.RoleCulprit, Verdict: bad, Remaining: suspects})
