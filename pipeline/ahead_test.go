@@ -193,3 +193,30 @@ func TestCommitsAreBuiltBesideEndsThatTakeLong(t *testing.T) {
 		})
 	}
 }
+
+// A commit that is proven a second time, as a parent and no longer as a culprit, gets a folder of its own: that of its first
+// proof may have gone to a build ahead.
+func TestProofsHaveFoldersOfTheirOwn(t *testing.T) {
+	b := newBench(t, kernels.Plan{Build: []string{"true"}, Run: []string{"true"}}, trial.Limits{}, nil)
+	r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[0]}, Purpose: bisect.ConfirmCulprit, Clean: true}
+	first, err := b.workspaces.get(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.workspaces.open[b.workspaces.name(r)], err = b.workspaces.get(bisect.Request{Purpose: bisect.EndGood})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(b.workspaces.open, "good") // its workspace stands for the one that was built ahead
+	r.Purpose = bisect.ConfirmParent
+	second, err := b.workspaces.get(r)
+	if err != nil || first.Folder == second.Folder {
+		t.Fatalf("%v, folders %s and %s", err, first.Folder, second.Folder)
+	}
+	if _, err := os.Stat(first.Dir); err != nil {
+		t.Error(err)
+	}
+	if err := first.Remove(); err != nil {
+		t.Error(err)
+	}
+}

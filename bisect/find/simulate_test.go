@@ -118,7 +118,7 @@ func TestAnotherFailureIsSetAside(t *testing.T) {
 	if f.Result != bisect.Found || f.Culprits[0].Commit != "31" {
 		t.Fatalf("%+v", f)
 	}
-	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "in another way (crash in load) and was set aside") {
+	if len(f.Warnings) != 1 || !strings.Contains(f.Warnings[0], "commit 20 fails in another way (crash in load) and was set aside") {
 		t.Errorf("warnings %q", f.Warnings)
 	}
 	o := plain

@@ -159,7 +159,7 @@ func (w *Recorder) Stop() (opened []string, ok bool) {
 	if w.events == nil {
 		return nil, false
 	}
-	// The kernel takes 10 to 20 ms, for which nobody need wait.
+	// Closing takes the kernel 10 to 20 ms: nothing has to wait for it.
 	defer func() { go w.events.Close() }()
 	close(w.ended)
 	// A reader that waits for events is let go; what lies in the queue is read here.

@@ -169,7 +169,7 @@ func (f *filter) take(l belief.Launch, x float64, n Noise) {
 	p := g.prospect(x, n.SD*n.SD)
 	p.sure = n.Exact
 	if nu := l.Y - g.d - x*g.step; n.Jumps > 0 && !l.Censored && nu*nu > surprise*surprise*p.v && p.v < dirtyMean*dirtyMean {
-		f.jump(l, x, n)
+		f.jump(l, p, n)
 		return
 	}
 	f.logL += math.Log(g.learn(p, l, 0))
@@ -177,11 +177,11 @@ func (f *filter) take(l belief.Launch, x float64, n Noise) {
 
 // jump takes in one launch that lies far from what the filter expects: it was disturbed, or the level has changed and stays
 // where it is now.
-func (f *filter) jump(l belief.Launch, x float64, n Noise) {
+func (f *filter) jump(l belief.Launch, p prospect, n Noise) {
 	stays, moved := f.parts[0], f.parts[0]
 	moved.vd += dirtyMean * dirtyMean
-	stays.w = (1 - n.Jumps) * stays.learn(stays.prospect(x, n.SD*n.SD), l, 0)
-	moved.w = n.Jumps * moved.learn(moved.prospect(x, n.SD*n.SD), l, 0)
+	stays.w = (1 - n.Jumps) * stays.learn(p, l, 0)
+	moved.w = n.Jumps * moved.learn(moved.prospect(p.x, n.SD*n.SD), l, 0)
 	total := stays.w + moved.w
 	f.logL += math.Log(total)
 	stays.w, moved.w = stays.w/total, moved.w/total

@@ -87,10 +87,6 @@ func (s sight) starts(one, last Noise) []Noise {
 // the least of its side: the split in two normals, the lower of them narrow, under which the launches are likeliest. It
 // is nil where that gives no two clear parts.
 func (s sight) heldUp(one Noise) []Noise {
-	type side struct {
-		device int
-		bad    bool
-	}
 	least := map[side]float64{}
 	for i, l := range s.launches {
 		at := side{l.Device, s.bad[i]}

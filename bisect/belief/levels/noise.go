@@ -77,6 +77,12 @@ type sight struct {
 	bad      []bool
 }
 
+// side is of the launches of one device those of commits that hold the culprit, or the others.
+type side struct {
+	device int
+	bad    bool
+}
+
 func (m *Belief) seen(window int) sight {
 	j, _ := m.parts.top()
 	var s sight
@@ -138,10 +144,6 @@ func (s sight) moves() bool {
 		many        = 20
 		apart       = 4 // standard deviations of a launch
 	)
-	type side struct {
-		device int
-		bad    bool
-	}
 	sides := map[side][]float64{}
 	var off []float64
 	for i, l := range s.launches {

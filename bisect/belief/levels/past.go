@@ -45,15 +45,9 @@ const (
 // either what earlier sessions saw (past; 0: there were none) or unlike them. How the launches of each end scatter says
 // which of the two it is.
 func StepNoise(d float64, levels [2][]float64, past float64) (step, launch float64) {
-	squares, free, share := 0.0, 0.0, 0.0
+	off, free, share := 0.0, 0.0, 0.0
 	for _, side := range levels {
-		m := 0.0
-		for _, y := range side {
-			m += y / float64(len(side))
-		}
-		for _, y := range side {
-			squares += (y - m) * (y - m)
-		}
+		off += squares(side)
 		free += float64(len(side) - 1)
 		share += 1 / float64(len(side))
 	}
@@ -63,7 +57,7 @@ func StepNoise(d float64, levels [2][]float64, past float64) (step, launch float
 	}
 	rare, variance, total := 0.0, 0.0, 0.0
 	for _, p := range priors {
-		w, v, n := p.Given(squares, free)
+		w, v, n := p.Given(off, free)
 		z := AsNormal(d*d/(v*share), n)
 		rare, variance, total = rare+w*math.Erfc(z/math.Sqrt2), variance+w*v, total+w
 	}

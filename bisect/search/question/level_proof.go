@@ -237,7 +237,11 @@ func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, ro
 			continue
 		}
 		out.Confirmed, out.Confidence = false, min(p, 0.9)
-		v.r.Account.Warn(fmt.Sprintf("%s could not be launched for the confirmation (%s): the answer rests on the search alone", bisect.ShortID(x.lostAt), x.lost))
+		who := "culprit"
+		if x.lostAt == x.parent {
+			who = "parent"
+		}
+		v.r.Account.Warn(fmt.Sprintf("%s %s could not be launched for the confirmation (%s): the answer rests on the search alone", who, bisect.ShortID(x.lostAt), x.lost))
 	}
 }
 
