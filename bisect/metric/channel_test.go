@@ -163,3 +163,42 @@ func TestOnly(t *testing.T) {
 		}
 	}
 }
+
+// Samples that scatter inside both launches make a channel of the fastest of them, for a metric as a whole.
+func TestFastestSamples(t *testing.T) {
+	series := func(n int, spread float64, cases ...string) (o bisect.Outcome) {
+		o.Class = bisect.OK
+		for _, name := range cases {
+			s := bisect.Series{Metric: "time", Case: name, Unit: "us"}
+			for i := range n { // in no order
+				s.Values = append(s.Values, 100*(1+spread*float64(i*7%n)/float64(n)))
+			}
+			o.Series = append(o.Series, s)
+		}
+		return o
+	}
+	lower, higher := metric.Metric{Name: "time"}, metric.Metric{Name: "time", Higher: true}
+	for _, c := range []struct {
+		name  string
+		m     metric.Metric
+		a, b  bisect.Outcome
+		want  string
+		level float64 // of the last channel, exp
+	}{
+		{"steady", lower, series(50, 0.05, ""), series(50, 0.05, ""), "time", 102.45},
+		{"steady at one end", lower, series(50, 0.5, ""), series(50, 0.05, ""), "time", 124.5},
+		{"they scatter", lower, series(50, 0.5, ""), series(50, 0.5, ""), "time, time of the fastest samples", 102},
+		{"more is better", higher, series(50, 0.5, ""), series(50, 0.5, ""), "time, time of the fastest samples", 1 / 147.0},
+		{"of cases all together", lower, series(50, 0.5, "a", "b"), series(50, 0.5, "a", "b"), "time, time of the fastest samples, time of a, time of b", 124.5},
+		{"too few samples", lower, series(19, 0.5, ""), series(19, 0.5, ""), "time", 100 * (1 + 4.5/19)},
+	} {
+		got := metric.WithFastest(metric.Channels([]metric.Metric{c.m}, c.a, c.b), c.a, c.b)
+		if names(got) != c.want {
+			t.Errorf("%s: %s, want %s", c.name, names(got), c.want)
+			continue
+		}
+		if y, ok := got[len(got)-1].Level(c.a); !ok || math.Abs(math.Exp(y)/c.level-1) > 1e-9 {
+			t.Errorf("%s: level %.4f, want %.4f", c.name, math.Exp(y), c.level)
+		}
+	}
+}

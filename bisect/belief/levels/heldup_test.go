@@ -73,3 +73,35 @@ func TestProofWhereLaunchesAreHeldUp(t *testing.T) {
 		}
 	}
 }
+
+// After a search a proof knows where good and bad launches lie. Where one of two commits is held up in every launch it is not
+// taken for bad because of that.
+func TestClaimAfterASearch(t *testing.T) {
+	m := New(bisect.Linear("good", "a", "b", "c", "d", "e"), slices.Repeat([]float64{1}, 5))
+	for i, x := range measured {
+		m.Add(belief.Launch{Index: x.at, At: float64(2 * i), Y: math.Log(x.us)})
+	}
+	good, heldUp := []float64{130.0, 129.4, 164.1, 129.9, 130.2, 129.5, 163.5}, []float64{220.8, 213.1, 257.5, 199.1, 231.4, 244.0, 210.7}
+	bad, worse := []float64{308.4, 308.5, 344.4, 308.3, 308.6, 308.5, 354.6}, []float64{449.5, 398.3, 469.1, 384.0, 421.2, 401.7, 437.0}
+	for _, x := range []struct {
+		name            string
+		parent, culprit []float64
+		most, decided   int
+	}{
+		{"the culprit", heldUp, bad, 4, 1},
+		{"both good, all launches of one held up", good, heldUp, 7, 0},
+		{"both bad, all launches of one held up", bad, worse, 2, -1},
+	} {
+		test := Claim(m, 2)
+		for k := range good {
+			if test.Decided(m.Noise(), 0.0025) != 0 {
+				break
+			}
+			at := float64(60 + 4*k)
+			test.Add(belief.Launch{At: at, Y: math.Log(x.parent[k])}, belief.Launch{At: at + 2, Y: math.Log(x.culprit[k])})
+		}
+		if got := test.Decided(m.Noise(), 0.0025); got != x.decided || test.Pairs() > x.most {
+			t.Errorf("%s: %d after %d pairs, odds e^%.1f; want %d after at most %d", x.name, got, test.Pairs(), test.LogOdds(m.Noise()), x.decided, x.most)
+		}
+	}
+}

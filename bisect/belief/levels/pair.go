@@ -26,6 +26,25 @@ type StepTest struct {
 	repeats []pair  // what two launches of one commit differ by, where these are known
 	off     float64 // the furthest that a launch was off its level by, infinite where that is not known
 	null    Noise   // fitted as if there were no step
+	before  sight   // launches before the test, as the claim sees them; none: the claim stands alone
+	zero    float64 // of their scale
+}
+
+// Claim begins the test of "commit i brought the step" after the launches that a belief has taken in so far: they say where
+// the levels of both sides lie.
+func Claim(m *Belief, i int) StepTest {
+	d, _ := m.Step()
+	c := StepTest{Step: d}
+	if m.offset != nil || len(m.launches) == 0 {
+		return c
+	}
+	c.zero = m.launches[0].Y
+	for k := range m.launches {
+		l := m.scaled(k)
+		c.before.launches = append(c.before.launches, l)
+		c.before.bad = append(c.before.bad, m.parts.holds(l.Index, m.parts.of[i]))
+	}
+	return c
 }
 
 // pair is two launches: of parent and culprit, or one after the other of one commit.
@@ -80,7 +99,8 @@ func (c *StepTest) least(n Noise) int {
 // further, the less likely. (Modes that were measured are 4 to 13 % apart.)
 //
 // Where many launches are held up, few pairs hold two that were not. There the level of each side comes from all of its
-// launches.
+// launches, and it may be that of the launches before the test: both sides are then where the claim says, or both good or
+// both bad.
 func (c *StepTest) LogOdds(n Noise) float64 {
 	const apart = 0.25
 	odds := func(whole, half, none float64) float64 {
@@ -91,7 +111,13 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 		if c.null.SD > 0 { // the noise was fitted as if the step were there
 			none = max(none, c.sidesUnder(c.null, 0))
 		}
-		return odds(c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2), none)
+		whole, half := c.sidesUnder(n, c.Step), c.sidesUnder(n, c.Step/2)
+		if len(c.before.launches) > 0 {
+			f := c.before.run(n)
+			good, bad := c.follow(f, n, false, false), c.follow(f, n, true, true)
+			whole, none = belief.LogAdd(whole, c.follow(f, n, false, true)), belief.LogAdd(none, belief.LogAdd(good, bad)-math.Ln2)
+		}
+		return odds(whole, half, none)
 	}
 	of := func(step float64, jumps bool) (sum float64) {
 		density := n.logPair
@@ -116,23 +142,41 @@ func (c *StepTest) LogOdds(n Noise) float64 {
 
 // sidesUnder is the log-likelihood of the launches of both sides where these are a step apart.
 func (c *StepTest) sidesUnder(n Noise, step float64) float64 {
+	if len(c.pairs) == 0 {
+		return 0
+	}
 	f := newFilter(n)
 	f.parts[0].step, f.parts[0].vD = step, n.SD*n.SD
-	for i, p := range c.pairs {
-		for k := range 2 {
-			side := k
-			if p[1].At < p[0].At {
-				side = 1 - k
-			}
-			l := p[side]
-			l.Y -= c.pairs[0][0].Y
-			if i == 0 && k == 0 {
-				f.at = l.At
-			}
-			f.add(l, side == 1, n)
-		}
-	}
+	f.at = min(c.pairs[0][0].At, c.pairs[0][1].At)
+	c.inOrder(func(l belief.Launch, culprit bool) {
+		l.Y -= c.pairs[0][0].Y
+		f.add(l, culprit, n)
+	})
 	return f.logL
+}
+
+// follow is the log-likelihood of the launches of the test after those before it, which f has seen, where parent and
+// culprit are bad or not.
+func (c *StepTest) follow(f filter, n Noise, parent, culprit bool) float64 {
+	before := f.logL
+	f = f.clone()
+	c.inOrder(func(l belief.Launch, ofCulprit bool) {
+		l.Y -= c.zero
+		f.add(l, ofCulprit && culprit || !ofCulprit && parent, n)
+	})
+	return f.logL - before
+}
+
+// inOrder calls f with the launches of the test as they were made.
+func (c *StepTest) inOrder(f func(l belief.Launch, culprit bool)) {
+	for _, p := range c.pairs {
+		first := 0
+		if p[1].At < p[0].At {
+			first = 1
+		}
+		f(p[first], first == 1)
+		f(p[1-first], first == 0)
+	}
 }
 
 // Median is the plain median of the ratios.

@@ -112,6 +112,12 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
+// unsettled reports that by the launches made since no number is clearly worse at the bad end.
+func unsettled(s *stage) bool {
+	_, st := s.settled(s.r.Least)
+	return st != worse
+}
+
 // turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
 // steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
 // what disturbs launches at regular times falls on both sides.
@@ -206,6 +212,12 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	for k, m := range s.models {
 		d, sd := m.Step()
 		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
+		if s.q.Channels[k].Metric.Fastest {
+			// The medians, which come before, are what was asked for: they have to show such a step as well, if less clearly.
+			if whole, err := s.models[k-1].Step(); n < MinEndPairs || whole < d/2 || whole < borneOut*err {
+				continue
+			}
+		}
 		if n < MinEndPairs {
 			st = open
 			past := s.past(k).SD
@@ -261,6 +273,7 @@ func (s *stage) past(k int) (p bisect.Scatter) {
 }
 
 const (
+	borneOut  = 2.0 // standard deviations by which medians must show the step of the fastest samples
 	firstPair = 3.3 // standard deviations by which one pair must differ to begin the search: this search bears it out
 
 	// repeated is how many times the difference of two launches of one end the step must be for three launches to be
@@ -387,6 +400,9 @@ func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) b
 	e.Why = fmt.Sprintf("%s, bad end against good end (%d and %s)", words.Effect(*eff), len(levels[1]), words.Count(len(levels[0]), "launch"))
 	if s.q.Channel.Metric.Exact {
 		s.exactWords(&e, least)
+	}
+	if s.q.Channel.Metric.Fastest {
+		e.Why += "; by the fastest samples of each launch, as the medians of samples scatter more"
 	}
 	if modes := m.Noise().Described(m.Launches()); modes != "" {
 		e.Why += "; " + modes

@@ -28,6 +28,7 @@ type contest struct {
 	lost            string        // why one of the two could not be launched
 	lostAt          string        // which of them
 	late            *search.Trial // its launch, where it fails at its end alone, which is not awaited in the search
+	moved           bool          // the belief has moved on to another commit
 	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
 }
 
@@ -50,12 +51,11 @@ type levelProof struct {
 func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	m, v := r.Belief.(*levels.Belief), &levelProof{q, r}
 	culprit, parents := r.Span.Sides(members)
-	d, _ := m.Step()
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{test: levels.StepTest{Step: d}, culprit: culprit, parent: p}
-		if err := v.fight(m, c); err != nil {
+		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p}
+		if err := v.fight(m, members, c); err != nil {
 			return false, err
 		}
 		rounds = append(rounds, c)
@@ -76,6 +76,9 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	// The launches of the proof are in the belief as well, and may have moved it to another commit.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
 	switch {
+	case verdict > 0 && still && q.Channel.Metric.Fastest && unsettled(newStage(q, r)):
+		r.Rounds++ // by all launches the medians do not bear it out: the ends are compared again
+		return false, nil
 	case verdict > 0 && still:
 		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
 		return true, nil
@@ -103,8 +106,9 @@ func (v *levelProof) begun() {
 	v.r.Contradicted("fresh launches contradicted the search: searching again from clean builds")
 }
 
-// fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well.
-func (v *levelProof) fight(m *levels.Belief, c *contest) error {
+// fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well: once it
+// holds another commit for likelier than not, this one is not worth more pairs.
+func (v *levelProof) fight(m *levels.Belief, members []int, c *contest) error {
 	announced := 0
 	for made := 0; c.test.Pairs() < maxConfirm && (made < announced || v.call(m, c) == 0) && v.r.Over() == ""; made++ {
 		if made == announced {
@@ -130,12 +134,19 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 				c.exact = &bisect.Exact{Value: v.q.number(pair[1].Y), Parent: v.q.number(pair[0].Y)}
 			}
 		}
+		if now, p := m.Top(); c.test.Pairs() >= levels.MinPairs && p > 0.5 && !slices.Equal(now, members) {
+			c.moved = true
+			return nil
+		}
 	}
 	return nil
 }
 
 // call is what a contest says so far, see [levels.StepTest.Decided].
 func (v *levelProof) call(m *levels.Belief, c *contest) int {
+	if c.moved {
+		return -1
+	}
 	c.test.Beside(m)
 	return c.test.Decided(m.Noise(), v.alpha())
 }
