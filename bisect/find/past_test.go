@@ -1,6 +1,8 @@
 package find_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -90,6 +92,34 @@ func TestThreeLaunchesOfTheEnds(t *testing.T) {
 		})
 		if err != nil || ends != x.want {
 			t.Errorf("%+v: %d launches of the ends, %v", x, ends, err)
+		}
+	}
+}
+
+// A machine that was quiet in earlier sessions and now changes its speed with every second launch has its culprit found all the
+// same: the few launches of the ends are doubted where others like them lie elsewhere.
+func TestMachineThatIsNoLongerQuiet(t *testing.T) {
+	const culprit = 15
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 9))
+		launches := 0
+		_, s := tenfold(seed, 24, culprit)
+		s.Past = func(metric.Channel) bisect.Scatter { return bisect.Scatter{SD: 0.003, Launches: 150} }
+		first := int(seed % 4)
+		s.Sampler = sampler(func(r bisect.Request) (bisect.Outcome, error) {
+			time := 100 * math.Exp(0.003*rng.NormFloat64())
+			if slices.IndexFunc(s.Commits, func(c bisect.Commit) bool { return c.ID == r.Candidate.Commit }) >= culprit {
+				time *= 1.2
+			}
+			if (launches+first)/2%2 == 1 {
+				time *= 1.15
+			}
+			launches++
+			return bisect.Outcome{Class: bisect.OK, Wall: 1, At: float64(2 * launches), Series: []bisect.Series{{Metric: "time", Unit: "us", Values: []float64{time}}}}, nil
+		})
+		f, err := find.Culprits(t.Context(), s)
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(culprit+1) {
+			t.Errorf("seed %d: %s, %+v after %d launches, want %s; %v", seed, f.Result, f.Culprits, launches, simulate.ID(culprit+1), err)
 		}
 	}
 }

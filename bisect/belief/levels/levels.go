@@ -164,6 +164,31 @@ func furthest(m *Belief) (most float64) {
 	return most
 }
 
+// EndsOff reports that launches of an end lie off the others of its side, as the likeliest set sees the sides, by far more than
+// launches scatter and by a fair part of the step: either those were disturbed, or the machine changes in a way that is not
+// seen through yet.
+func EndsOff(m *Belief) bool {
+	const far = 5 // standard deviations of a launch
+	s := m.seen(len(m.launches))
+	d, _ := m.Step()
+	for _, bad := range []bool{false, true} {
+		var end, others []float64
+		for i, l := range s.launches {
+			switch {
+			case s.bad[i] != bad:
+			case l.Index == belief.GoodEnd || l.Index == len(m.parts.commits)-1:
+				end = append(end, l.Y)
+			default:
+				others = append(others, l.Y)
+			}
+		}
+		if len(end) > 0 && len(others) > 0 && math.Abs(metric.Median(end)-metric.Median(others)) > max(far*m.noise.SD, d/nearLevel) {
+			return true
+		}
+	}
+	return false
+}
+
 // MidLaunch says what a launch of a commit in the middle of the suspects would tell of a step, in nats, and the
 // variance of such a launch, drift since the one before included.
 func (m *Belief) MidLaunch(step float64) (info, variance float64) {

@@ -180,11 +180,13 @@ func (q *Level) Expected(r *search.Run) search.Outlook {
 }
 
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
-// ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.
+// ends has turned out to be less than is worth a search, or is still not to be told from none after many launches. Ends in doubt
+// are launched again even where the belief has decided.
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
 	m := r.Belief.(*levels.Belief)
 	if decided || q.Channel.Metric.Exact {
-		return false, false, nil
+		acted, err := endsInDoubt(q, r)
+		return false, acted, err
 	}
 	if err := (foresight{q, r}).look(m, q.Channel, searching, worse); err != nil {
 		return false, false, err
@@ -210,15 +212,9 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, true, nil
 	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
-	_, v := m.MidLaunch(d)
-	doubtful := q.noise > 0 && m.Launches() >= levels.FirstFit && math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove)
-	if gone || doubtful {
-		for i, n := range endLaunches(r) { // what is in doubt are the ends, or the noise
-			if n < MinEndPairs && r.Over() == "" {
-				at := []int{belief.GoodEnd, r.Span.Bad()}[i]
-				_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))
-				return false, true, err
-			}
+	if gone || q.doubtful(m) {
+		if acted, err := moreOfEnds(r); acted {
+			return false, true, err
 		}
 		if once := q.once; once && !gone {
 			q.once = false
@@ -236,6 +232,34 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	}
 	q.unconfirmed(r)
 	return true, false, nil
+}
+
+// doubtful reports that few launches told the ends apart, and that launches scatter far more than was assumed then, or that those
+// of an end lie off others like them.
+func (q *Level) doubtful(m *levels.Belief) bool {
+	d, _ := m.Step()
+	_, v := m.MidLaunch(d)
+	return q.noise > 0 && !q.Channel.Metric.Exact && m.Launches() >= levels.FirstFit && (math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove) || levels.EndsOff(m))
+}
+
+// endsInDoubt launches an end once more where the noise of the ends is in doubt and they were launched few times.
+func endsInDoubt(q *Level, r *search.Run) (acted bool, err error) {
+	if !q.doubtful(r.Belief.(*levels.Belief)) {
+		return false, nil
+	}
+	return moreOfEnds(r)
+}
+
+// moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise.
+func moreOfEnds(r *search.Run) (acted bool, err error) {
+	for i, n := range endLaunches(r) {
+		if n < MinEndPairs && r.Over() == "" {
+			at := []int{belief.GoodEnd, r.Span.Bad()}[i]
+			_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // endLaunches counts the launches of the good and of the bad end that still count.

@@ -75,6 +75,11 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	now, p := m.Top()
 	// The launches of the proof are in the belief as well, and may have moved it to another commit.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
+	if verdict > 0 && still {
+		if acted, err := endsInDoubt(q, r); acted || err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case verdict > 0 && still && q.Channel.Metric.Fastest && unsettled(newStage(q, r)):
 		r.Rounds++ // by all launches the medians do not bear it out: the ends are compared again
