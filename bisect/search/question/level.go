@@ -180,12 +180,11 @@ func (q *Level) Expected(r *search.Run) search.Outlook {
 }
 
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
-// ends has turned out to be less than is worth a search, or is still not to be told from none after many launches. Ends in doubt
-// are launched again even where the belief has decided.
+// ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
 	m := r.Belief.(*levels.Belief)
 	if decided || q.Channel.Metric.Exact {
-		acted, err := endsInDoubt(q, r)
+		acted, err := moreOfEnds(q, r, false)
 		return false, acted, err
 	}
 	if err := (foresight{q, r}).look(m, q.Channel, searching, worse); err != nil {
@@ -212,8 +211,8 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, true, nil
 	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
-	if gone || q.doubtful(m) {
-		if acted, err := moreOfEnds(r); acted {
+	if gone || doubtful(q, m) {
+		if acted, err := moreOfEnds(q, r, gone); acted {
 			return false, true, err
 		}
 		if once := q.once; once && !gone {
@@ -234,27 +233,21 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	return true, false, nil
 }
 
-// doubtful reports that few launches told the ends apart, and that launches scatter far more than was assumed then, or that those
-// of an end lie off others like them.
-func (q *Level) doubtful(m *levels.Belief) bool {
+// doubtful reports that few launches told the ends apart, and that launches scatter far more than was assumed, or lie elsewhere.
+func doubtful(q *Level, m *levels.Belief) bool {
 	d, _ := m.Step()
 	_, v := m.MidLaunch(d)
 	return q.noise > 0 && !q.Channel.Metric.Exact && m.Launches() >= levels.FirstFit && (math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove) || levels.EndsOff(m))
 }
 
-// endsInDoubt launches an end once more where the noise of the ends is in doubt and they were launched few times.
-func endsInDoubt(q *Level, r *search.Run) (acted bool, err error) {
-	if !q.doubtful(r.Belief.(*levels.Belief)) {
+// moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise and that, or
+// its step, is in doubt.
+func moreOfEnds(q *Level, r *search.Run, doubted bool) (acted bool, err error) {
+	if !doubted && !doubtful(q, r.Belief.(*levels.Belief)) {
 		return false, nil
 	}
-	return moreOfEnds(r)
-}
-
-// moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise.
-func moreOfEnds(r *search.Run) (acted bool, err error) {
 	for i, n := range endLaunches(r) {
-		if n < MinEndPairs && r.Over() == "" {
-			at := []int{belief.GoodEnd, r.Span.Bad()}[i]
+		if at := []int{belief.GoodEnd, r.Span.Bad()}[i]; n < MinEndPairs && r.Over() == "" {
 			_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))
 			return true, err
 		}

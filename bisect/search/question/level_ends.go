@@ -158,18 +158,6 @@ func (s *stage) pair(n int) []search.Wanted {
 	return out
 }
 
-// launch launches one end.
-func (s *stage) launch(i int) error {
-	r := s.r
-	t, err := r.Launch(r.Span.Id(i), r.Span.Purpose(i))
-	if err != nil {
-		return err
-	}
-	r.Vain++
-	s.add(t, i)
-	return nil
-}
-
 // add takes in a launch.
 func (s *stage) add(t search.Trial, i int) {
 	r := s.r

@@ -76,7 +76,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	// The launches of the proof are in the belief as well, and may have moved it to another commit.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
 	if verdict > 0 && still {
-		if acted, err := endsInDoubt(q, r); acted || err != nil {
+		if acted, err := moreOfEnds(q, r, false); acted {
 			return false, err
 		}
 	}
