@@ -217,7 +217,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		}
 		if once := q.once; once && !gone {
 			q.once = false
-			if unsettled(newStage(q, r)) { // more launches do not tell the ends apart
+			if newStage(q, r).clear() == "" { // more launches do not tell the ends apart
 				r.Rounds++ // the ends are compared again by all launches
 				return false, true, nil
 			}

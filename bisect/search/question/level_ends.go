@@ -105,17 +105,15 @@ func newStage(q *Level, r *search.Run) *stage {
 // better reports that by the launches made since another number than the one searched for is clearly worse at the bad
 // end: of many cases one may look worse by chance.
 func (s *stage) better() bool {
-	if len(s.q.Channels) < 2 || s.q.Part != nil {
-		return false
-	}
-	pick, st := s.settled(s.r.Least)
-	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
+	return len(s.q.Channels) > 1 && s.q.Part == nil && !slices.Contains([]string{"", s.q.Channel.Name()}, s.clear())
 }
 
-// unsettled reports that by the launches made since no number is clearly worse at the bad end.
-func unsettled(s *stage) bool {
-	_, st := s.settled(s.r.Least)
-	return st != worse
+// clear is the number that is clearly worse at the bad end by the launches made since; "": none.
+func (s *stage) clear() string {
+	if pick, st := s.settled(s.r.Least); st == worse {
+		return s.q.Channels[pick].Name()
+	}
+	return ""
 }
 
 // turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that

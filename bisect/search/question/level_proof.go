@@ -81,7 +81,10 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		}
 	}
 	switch {
-	case verdict > 0 && still && q.Channel.Metric.Fastest && unsettled(newStage(q, r)):
+	case verdict > 0 && still && !q.Channel.Metric.Exact && refuted(r, 0): // its step is less than is worth a search
+		q.unconfirmed(r)
+		return true, nil
+	case verdict > 0 && still && q.Channel.Metric.Fastest && newStage(q, r).clear() == "":
 		r.Rounds++ // by all launches the medians do not bear it out: the ends are compared again
 		return false, nil
 	case verdict > 0 && still:
