@@ -259,7 +259,7 @@ func TestCompareEnough(t *testing.T) {
 			t.Errorf("enough from %d on: %d pairs, want %d", x.from, got.Pairs, x.pairs)
 		}
 	}
-	missed, trials := 0, 1000
+	missed, trials := 0, 400
 	for range trials { // it ends as soon as the bounds leave out that both are alike, as they are
 		s := &script{show: func(b bool, _ int) bisect.Outcome { return times(rng, b, 1) }}
 		outside := func(k compare.Contrast) bool { return k.Bound.Low > 1 || k.Bound.High < 1 }

@@ -328,7 +328,7 @@ func TestFastIsAsSureAsItSays(t *testing.T) {
 // than the planted one named, and as a rule it is found.
 func TestSometimesWithIncompletePaths(t *testing.T) {
 	right, wrong := 0, 0
-	const jobs = 60
+	const jobs = 30
 	for seed := range uint64(jobs) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		commits := straight(2 + rng.IntN(30))

@@ -318,7 +318,7 @@ func TestSlowdownStepOfTheSmallestEffect(t *testing.T) {
 // that was tried, one search in five named the wrong one.
 func TestSlowdownOnAVeryNoisyMachine(t *testing.T) {
 	for _, step := range []string{"0.14", "0"} {
-		s, err := simulate.ReadSpec([]byte(`{"step_log":` + step + `,"commits":8,"effect":0.03,"noise":{"process_sd":0.18,"process_skew":0,"drift_sd":0.002,"contaminated":0,"within_sd":0.001},"trials":20}`))
+		s, err := simulate.ReadSpec([]byte(`{"step_log":` + step + `,"commits":8,"effect":0.03,"noise":{"process_sd":0.18,"process_skew":0,"drift_sd":0.002,"contaminated":0,"within_sd":0.001},"trials":12}`))
 		if err != nil {
 			t.Fatal(err)
 		}
