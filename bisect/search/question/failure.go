@@ -143,18 +143,19 @@ func (q *Failure) Settled(r *search.Run, _ bool) (done, acted bool, err error) {
 	return (&endTrials{q, r}).alike(b.Posterior().Alike)
 }
 
-// oddTwins looks for two commits of equal inputs of which one has only failed and the other only passed. They are
-// launched in turn until chance explains that no longer, or is seen to be the reason.
+// oddTwins looks for two commits of equal inputs of which one has failed and the other only passed. They are launched in turn
+// until chance explains that no longer, or is the likelier reason.
 func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err error) {
 	const rarely = 3 // log odds against paths that leave something out, before any launch
 	for _, bad := range b.Tested() {
 		f := b.Of(bad)
 		for _, good := range r.Span.EqualTo(bad) {
 			p := b.Of(good)
-			if p.Passes == 0 || p.Fails > 0 || f.Passes > 0 {
+			odds := belief.LogBad(f) + belief.LogGood(p) - belief.LogRate(f.Plus(p))
+			if f.Fails == 0 || p.Passes == 0 || p.Fails > 0 || odds < 0 {
 				continue
 			}
-			if belief.LogBad(f)+belief.LogGood(p)-belief.LogRate(f.Plus(p)) >= rarely-math.Log(r.Search.Delta()) {
+			if odds >= rarely-math.Log(r.Search.Delta()) {
 				if acted, err := confirm(r, r.Span.Id(bad)); err != nil || acted {
 					return acted, err
 				}

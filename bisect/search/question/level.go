@@ -191,19 +191,13 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return false, false, err
 	}
 	made := r.Ledger.Launches - r.From
-	// A part of the range is short, and its launches are fewer.
-	few := rampLaunches
-	if q.Part != nil {
-		few /= 3
+	few, many := rampLaunches, 400 // beyond many a step of this size is not worth its launches
+	if q.Part != nil {             // which is short, with fewer launches
+		few, many = rampLaunches/3, 60
 	}
 	if len(r.Span.Commits) >= 5 && (made >= few || q.failed+r.Rounds > 0) && m.RampOdds() > rampGain {
 		q.Ramp = true
 		return true, false, nil
-	}
-	// Beyond that a step of this size is not worth its launches.
-	many := 400
-	if q.Part != nil {
-		many = 60
 	}
 	d, sd := m.Step()
 	if d <= 2*sd && made%doubtEvery == doubtEvery-1 && newStage(q, r).better() {
