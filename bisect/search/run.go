@@ -466,10 +466,12 @@ func (r *Run) BlindEnds() {
 // returns false so that the search goes on: the commits left out by a guess, and the trials that were stopped early.
 func (r *Run) GiveUp(why string) (done bool) {
 	if !r.Account.Finding.Spent && r.Unlearn("") {
+		r.From = r.Ledger.Launches // what is taken back does not use up the launches of one run
 		return false
 	}
 	if !r.Account.Finding.Spent && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
 		r.TakeTime("the search came to no proof and rests on trials that were stopped or started early: those are made again in full")
+		r.From = r.Ledger.Launches
 		return false
 	}
 	if !r.Account.Finding.Spent {
