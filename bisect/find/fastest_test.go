@@ -57,13 +57,15 @@ func TestSearchesByTheFastestSamples(t *testing.T) {
 		step     float64
 		every    int
 		quick    bool
+		all      bool
 		result   bisect.Result
 		launches int // on average at most; 0: any
 	}{
-		{"all calls are slower", 0.2, 1, false, bisect.Found, 60},
-		{"some calls are slower, the fastest as before", 0.9, 2, false, bisect.Found, 0},
-		{"nothing differs", 0, 1, false, bisect.NoDifference, 0},
-		{"only the fastest calls are slower", 0, 1, true, bisect.NoDifference, 0},
+		{"all calls are slower", 0.2, 1, false, false, bisect.Found, 60},
+		{"every culprit is looked for", 0.2, 1, false, true, bisect.Found, 0},
+		{"some calls are slower, the fastest as before", 0.9, 2, false, false, bisect.Found, 0},
+		{"nothing differs", 0, 1, false, false, bisect.NoDifference, 0},
+		{"only the fastest calls are slower", 0, 1, true, false, bisect.NoDifference, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const seeds = 8
@@ -71,7 +73,7 @@ func TestSearchesByTheFastestSamples(t *testing.T) {
 			for seed := range uint64(seeds) {
 				d := &host{rng: rand.New(rand.NewPCG(seed, 5)), culprit: 1 + int(seed)*5%62, step: c.step, every: c.every, quick: c.quick}
 				_, s := tenfold(seed, 64, d.culprit)
-				s.Sampler, s.Metrics = d, []metric.Metric{{Name: "time"}}
+				s.Sampler, s.Metrics, s.All = d, []metric.Metric{{Name: "time"}}, c.all
 				f, err := find.Culprits(t.Context(), s)
 				if err != nil {
 					t.Fatal(err)

@@ -23,12 +23,12 @@ const (
 // contest is a test of one claim with the candidates that it is about and what their launches showed.
 type contest struct {
 	culprit, parent string
+	members         []int // that the belief took for the culprit
 	test            levels.StepTest
 	exact           *bisect.Exact // the last numbers, of a metric that has them
 	lost            string        // why one of the two could not be launched
 	lostAt          string        // which of them
 	late            *search.Trial // its launch, where it fails at its end alone, which is not awaited in the search
-	moved           bool          // the belief has moved on to another commit
 	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
 }
 
@@ -54,8 +54,8 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p}
-		if err := v.fight(m, members, c); err != nil {
+		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p, members: members}
+		if err := v.fight(m, c); err != nil {
 			return false, err
 		}
 		rounds = append(rounds, c)
@@ -73,18 +73,13 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		return false, nil
 	}
 	now, p := m.Top()
-	// The launches of the proof are in the belief as well, and may have moved it to another commit.
-	still := p >= 1-r.Search.Delta() && slices.Equal(now, members)
-	if verdict > 0 && still {
-		if acted, err := moreOfEnds(q, r, false); acted {
-			return false, err
-		}
-	}
+	// The launches of the proof are in the belief as well, and may have moved it to another commit, or taken launches back.
+	still := p >= 1-r.Search.Delta() && slices.Equal(now, members) && r.Belief == belief.Belief(m)
 	switch {
 	case verdict > 0 && still && !q.Channel.Metric.Exact && refuted(r, 0): // its step is less than is worth a search
 		q.unconfirmed(r)
 		return true, nil
-	case verdict > 0 && still && q.Channel.Metric.Fastest && newStage(q, r).clear() == "":
+	case verdict > 0 && still && q.Channel.Metric.Fastest && q.Part == nil && newStage(q, r).clear() == "":
 		r.Rounds++ // by all launches the medians do not bear it out: the ends are compared again
 		return false, nil
 	case verdict > 0 && still:
@@ -114,12 +109,14 @@ func (v *levelProof) begun() {
 	v.r.Contradicted("fresh launches contradicted the search: searching again from clean builds")
 }
 
-// fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well: once it
-// holds another commit for likelier than not, this one is not worth more pairs.
-func (v *levelProof) fight(m *levels.Belief, members []int, c *contest) error {
+// fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well.
+func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	announced := 0
-	for made := 0; c.test.Pairs() < maxConfirm && (made < announced || v.call(m, c) == 0) && v.r.Over() == ""; made++ {
+	for made := 0; c.test.Pairs() < maxConfirm && v.r.Over() == ""; made++ {
 		if made == announced {
+			if open, err := v.open(m, c); err != nil || !open {
+				return err
+			}
 			announced += v.announce(m, c, made)
 		}
 		var pair [2]belief.Launch // parent, culprit
@@ -142,17 +139,24 @@ func (v *levelProof) fight(m *levels.Belief, members []int, c *contest) error {
 				c.exact = &bisect.Exact{Value: v.q.number(pair[1].Y), Parent: v.q.number(pair[0].Y)}
 			}
 		}
-		if now, p := m.Top(); c.test.Pairs() >= levels.MinPairs && p > 0.5 && !slices.Equal(now, members) {
-			c.moved = true
-			return nil
-		}
 	}
 	return nil
 }
 
-// call is what a contest says so far, see [levels.StepTest.Decided].
+// open reports that a contest takes more pairs. Before a claim stands, ends in doubt are launched again.
+func (v *levelProof) open(m *levels.Belief, c *contest) (bool, error) {
+	for v.call(m, c) > 0 {
+		if acted, err := moreOfEnds(v.q, v.r, false); err != nil || !acted {
+			return false, err
+		}
+	}
+	return v.call(m, c) == 0, nil
+}
+
+// call is what a contest says so far, see [levels.StepTest.Decided]. Once the belief holds another commit for likelier than
+// not, this one is not worth more pairs.
 func (v *levelProof) call(m *levels.Belief, c *contest) int {
-	if c.moved {
+	if now, p := m.Top(); c.test.Pairs() >= levels.MinPairs && p > 0.5 && !slices.Equal(now, c.members) {
 		return -1
 	}
 	c.test.Beside(m)
