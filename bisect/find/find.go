@@ -151,7 +151,7 @@ func (j *job) ask() error {
 	}
 	j.r.Search.Metrics, _ = metric.Directed(o.Metrics, good.Outcome, bad.Outcome) // what has no direction is warned of where launches are read
 	o = j.r.Search.Options
-	q := &question.Level{Faster: j.r.Search.Faster, InPairs: j.r.Search.AtOnce > 1 && len(j.r.Search.Devices) == 0, Channels: metric.WithFastest(metric.Channels(o.Metrics, good.Outcome, bad.Outcome), good.Outcome, bad.Outcome)}
+	q := &question.Level{Faster: j.r.Search.Faster, InPairs: j.r.Search.AtOnce > 1 && len(j.r.Search.Devices) == 0, Channels: metric.Channels(o.Metrics, good.Outcome, bad.Outcome)}
 	q.Exact.Take(o.Metrics, good.Outcome, bad.Outcome, q.Sign())
 	if len(q.Channels)+len(q.Exact.Channels) > 0 {
 		j.r.Question = q

@@ -92,9 +92,6 @@ func (c Channel) Lacks(o bisect.Outcome) string {
 
 // Name is the metric, with the case that the number is of: "time of m=512".
 func (c Channel) Name() string {
-	if c.Metric.Fastest {
-		return c.Metric.Name + " of the fastest samples"
-	}
 	if c.All || c.Case == "" {
 		return c.Metric.Name
 	}
@@ -179,25 +176,6 @@ func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 			if len(shared) > 1 {
 				out = append(out, Channel{Metric: m, Case: name}.within(g))
 			}
-		}
-	}
-	return out
-}
-
-// WithFastest lists channels and, after those of a metric as a whole whose samples scatter inside both launches, the same by
-// the fastest samples.
-func WithFastest(channels []Channel, g, b bisect.Outcome) (out []Channel) {
-	for _, c := range channels {
-		out = append(out, c)
-		quick := c
-		quick.Metric.Fastest = true
-		scatter := func(o bisect.Outcome) float64 {
-			y, _ := c.Metric.Log(c.part(o))
-			best, _ := quick.Metric.Log(c.part(o))
-			return math.Abs(y - best)
-		}
-		if c.All && min(scatter(g), scatter(b)) > unsteady {
-			out = append(out, quick)
 		}
 	}
 	return out

@@ -34,10 +34,6 @@ type Metric struct {
 	// Counted is a number that the kernel gives of all processes of a launch: it has no cases.
 	Counted bool `json:",omitempty"`
 
-	// Fastest is the number by the fastest twentieth of a launch's samples instead of their median. What a host adds to a time
-	// now and then is not in it.
-	Fastest bool `json:",omitempty"`
-
 	// Fallback is a number that is searched for only where the ends give no other: the wall time of a program that
 	// sends samples scatters more than these.
 	Fallback bool `json:",omitempty"`
@@ -46,12 +42,10 @@ type Metric struct {
 // zeroAs stands for 0 in an exact metric, which has no logarithm; all other values of such a metric are whole numbers.
 const zeroAs = 0.5
 
-// The rules that a search and a comparison share, and those of samples.
+// The rules that a search and a comparison share.
 const (
 	MaxPairs     = 120  // pairs of launches that may be made to separate two candidates; after that this machine is too noisy
 	MaxUnfit     = 24   // launches in a row whose times may not be compared
-	fastest      = 20   // part of a launch's samples that its fastest are
-	unsteady     = 0.05 // logarithm by which samples scatter where the fastest may show more than their median
 	EffectMargin = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
 )
 
@@ -162,7 +156,7 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		if s.Metric != m.Name {
 			continue
 		}
-		med, err := m.middle(s.Values)
+		med, err := stats.Median(s.Values)
 		if m.Exact && med >= 0 {
 			med = max(med, zeroAs)
 		}
@@ -173,19 +167,6 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		n++
 	}
 	return sum / float64(max(n, 1)), n > 0
-}
-
-// middle is the one value that stands for samples.
-func (m Metric) middle(v []float64) (float64, error) {
-	at := len(v) / fastest
-	if !m.Fastest || at == 0 {
-		return stats.Median(v)
-	}
-	v = slices.Sorted(slices.Values(v))
-	if m.Higher {
-		slices.Reverse(v)
-	}
-	return v[at], nil
 }
 
 // Median is the median of v, NaN where it is empty.

@@ -26,6 +26,7 @@ type Level struct {
 	noise    float64 // of the ends, where few launches told them apart; 0: launches told it
 	once     bool    // one of each did, on a machine of which nothing was known
 	failed   int     // proofs that did not bear out the search
+	contests []*contest
 	after    float64 // seconds after which a launch of the search is known to be slow, see search.SlowAfter; 0: never
 	slow     float64 // the level that it then has at least
 }

@@ -3,7 +3,6 @@ package question
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -116,14 +115,6 @@ func (s *stage) clear() string {
 	return ""
 }
 
-// turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
-// steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
-// what disturbs launches at regular times falls on both sides.
-func turned(pair int) bool {
-	n := uint(pair/2) + 2 // the sequence begins with three equal terms
-	return (bits.OnesCount(n&(n>>1))+pair)%2 == 1
-}
-
 // launches makes the next n pairs of launches, or what is left of the first one.
 func (s *stage) launches(n int) error {
 	var next []search.Wanted
@@ -150,7 +141,7 @@ func (s *stage) pair(n int) []search.Wanted {
 	for _, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
 		out = append(out, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: search.DeviceOfPair(s.r, n)})
 	}
-	if turned(n) {
+	if levels.Turned(n) {
 		slices.Reverse(out)
 	}
 	return out
@@ -198,19 +189,13 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	for k, m := range s.models {
 		d, sd := m.Step()
 		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
-		if s.q.Channels[k].Metric.Fastest {
-			// The medians, which come before, are what was asked for: they have to show such a step as well, if less clearly.
-			if whole, err := s.models[k-1].Step(); n < MinEndPairs || whole < d/2 || whole < borneOut*err {
-				continue
-			}
-		}
 		if n < MinEndPairs {
 			st = open
 			past := s.past(k).SD
 			if len(s.r.Search.Devices) > 1 { // one pair on each is not enough to see the noise
 				continue
 			}
-			if n == 0 || n < FewEndPairs && past == 0 && d < farStep && !repeats(d, s.levels[k]) {
+			if n == 0 || n < FewEndPairs && past == 0 && d < farStep && !levels.Repeats(d, s.levels[k]) {
 				continue
 			}
 			sd, _ = levels.StepNoise(d, s.levels[k], past)
@@ -230,7 +215,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		return s.orWhole(pick, least, clear), worse
 	}
 	enough := minAlikePairs
-	pick = largest(s.models)
+	pick = levels.Largest(s.models)
 	if d, sd := s.models[pick].Step(); d < -2*sd {
 		enough *= 2 // looks faster, as it may when modes of the machine have fallen so
 	}
@@ -239,14 +224,6 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		return pick, alike
 	}
 	return pick, open
-}
-
-// repeats reports that two launches of one end differ by so little, beside a step that no modes of a machine make, as they
-// do where nothing disturbs them: then three launches are enough.
-func repeats(step float64, levels [2][]float64) bool {
-	return step > beyondModes && slices.ContainsFunc(levels[:], func(side []float64) bool {
-		return len(side) > 1 && slices.Max(side)-slices.Min(side) < step/repeated
-	})
 }
 
 // past is what launches scattered by in earlier sessions in channel k. Of a search that was contradicted it may be the
@@ -259,14 +236,7 @@ func (s *stage) past(k int) (p bisect.Scatter) {
 }
 
 const (
-	borneOut  = 2.0 // standard deviations by which medians must show the step of the fastest samples
 	firstPair = 3.3 // standard deviations by which one pair must differ to begin the search: this search bears it out
-
-	// repeated is how many times the difference of two launches of one end the step must be for three launches to be
-	// enough. Where a neighbour slows launches by 65 % at times and they scatter by 2 %, any three would do with 107
-	// launches a search instead of 76, and these with 81 (the cell "loaded, 65 %, period of 4 s" of bench-judge).
-	repeated    = 64
-	beyondModes = 0.2 // a logarithm; modes that were measured are 4 to 13 % apart
 
 	// slowBy is how far above the good end the level of a launch lies that was ended as slow, a logarithm. To the belief,
 	// one good launch of 700 is disturbed so far (levels.dirty, dirtyMean), or held up by as long.
@@ -303,21 +273,10 @@ func (s *stage) orWhole(pick int, least, clear float64) int {
 	return pick
 }
 
-// largest is the channel of the largest step.
-func largest(models []*levels.Belief) int {
-	best, at := math.Inf(-1), 0
-	for k, m := range models {
-		if d, _ := m.Step(); d > best {
-			best, at = d, k
-		}
-	}
-	return at
-}
-
 // answer begins the search, or says why there is nothing to search.
 func (s *stage) answer(pick int, st state) bisect.Ends {
 	m := s.models[pick]
-	s.q.Channel, s.r.Belief, s.r.Visit = s.q.Channels[pick], m, search.Visit{}
+	s.q.Channel, s.q.contests, s.r.Belief, s.r.Visit = s.q.Channels[pick], nil, m, search.Visit{}
 	s.r.Account.Metric = s.q.Channel.Name()
 	e := s.compared(m, s.levels[pick], s.r.Least)
 	// With so few launches the noise is assumed; Settled looks whether later launches bear that out.
@@ -386,9 +345,6 @@ func (s *stage) compared(m *levels.Belief, levels [2][]float64, least float64) b
 	e.Why = fmt.Sprintf("%s, bad end against good end (%d and %s)", words.Effect(*eff), len(levels[1]), words.Count(len(levels[0]), "launch"))
 	if s.q.Channel.Metric.Exact {
 		s.exactWords(&e, least)
-	}
-	if s.q.Channel.Metric.Fastest {
-		e.Why += "; by the fastest samples of each launch, as the medians of samples scatter more"
 	}
 	if modes := m.Noise().Described(m.Launches()); modes != "" {
 		e.Why += "; " + modes

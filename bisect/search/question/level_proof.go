@@ -54,7 +54,11 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p, members: members}
+		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p}
+		if k := slices.IndexFunc(q.contests, func(x *contest) bool { return x.culprit == culprit && x.parent == p }); k >= 0 {
+			c = q.contests[k] // the pairs of an earlier proof speak on
+		}
+		q.contests, c.members = append(q.contests, c), members
 		if err := v.fight(m, c); err != nil {
 			return false, err
 		}
@@ -75,13 +79,11 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	now, p := m.Top()
 	// The launches of the proof are in the belief as well, and may have moved it to another commit, or taken launches back.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members) && r.Belief == belief.Belief(m)
+	own, _, _ := v.share(m, rounds)
 	switch {
-	case verdict > 0 && still && !q.Channel.Metric.Exact && refuted(r, 0): // its step is less than is worth a search
+	case verdict > 0 && still && !q.Channel.Metric.Exact && own < metric.EffectMargin*r.Least: // less than is worth a search
 		q.unconfirmed(r)
 		return true, nil
-	case verdict > 0 && still && q.Channel.Metric.Fastest && q.Part == nil && newStage(q, r).clear() == "":
-		r.Rounds++ // by all launches the medians do not bear it out: the ends are compared again
-		return false, nil
 	case verdict > 0 && still:
 		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
 		return true, nil
@@ -124,7 +126,7 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 		// The sides take turns in going first, as in the comparison of the ends, against drift.
 		for k := range 2 {
 			side := k
-			if turned(made) {
+			if levels.Turned(made) {
 				side = 1 - k
 			}
 			l, ok, err := v.launchSide(m, c, side == 1)
@@ -171,7 +173,7 @@ func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	var next []search.Wanted
 	for k := range 2 * n {
 		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: search.DeviceOfPair(v.r, c.test.Pairs()+k/2)}
-		if (k%2 == 1) != turned(made+k/2) {
+		if (k%2 == 1) != levels.Turned(made+k/2) {
 			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
 		}
 		next = append(next, w)
@@ -253,7 +255,10 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 // proven fills in what the culprit did to the metric, and what could not be launched for the proof.
 func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, rounds []*contest) {
 	out.Class = v.q.class()
-	out.Effect = v.share(m, rounds)
+	own, sd, pair := v.share(m, rounds)
+	v.warnRest(m, own, sd, pair)
+	out.Effect = v.q.Effect(own, sd)
+	out.Effect.Exact = pair.exact
 	out.Besides = v.besides(out.Commit, rounds)
 	for _, x := range rounds {
 		if x.lost == "" {
@@ -268,10 +273,11 @@ func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, ro
 	}
 }
 
-// share is the effect of the culprit itself. The step that the search has found is that between the ends; where the pairs
-// of the proof contradict it, the range holds other changes besides, and the pairs are what speaks of this one.
-func (v *levelProof) share(m *levels.Belief, rounds []*contest) *bisect.Effect {
-	own, sd := m.Step()
+// share is the step of the culprit itself, with its error, and the contest that it rests on. The step that the search has found
+// is that between the ends; where the pairs of the proof contradict it, the range holds other changes besides, and the pairs
+// are what speaks of this one.
+func (v *levelProof) share(m *levels.Belief, rounds []*contest) (own, sd float64, pair *contest) {
+	own, sd = m.Step()
 	least, err, pair := math.Inf(1), 0.0, &contest{}
 	for _, c := range rounds {
 		if enough := c.test.Pairs() >= levels.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
@@ -281,10 +287,7 @@ func (v *levelProof) share(m *levels.Belief, rounds []*contest) *bisect.Effect {
 	if !math.IsInf(least, 1) && math.Abs(least-own) >= contradicts*math.Hypot(err, sd) {
 		own, sd = least, err
 	}
-	v.warnRest(m, own, sd, pair)
-	e := v.q.Effect(own, sd)
-	e.Exact = pair.exact
-	return e
+	return own, sd, pair
 }
 
 // warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was looked for.

@@ -213,30 +213,15 @@ func (f foresight) quieter(p plan, of *Level, within float64) (out []bisect.Quie
 	return out[:min(len(out), mostHints)]
 }
 
-// scatter is the standard deviation of a launch of the ends, pooled over both with n-2 degrees of freedom, and the
-// step between their means with its standard error; ends holds the trials of the good and of the bad end. ok is false
-// where either end has too few launches. What does not scatter at all counts as scattering by 0.01 %.
+// scatter is what launches of the ends scatter by, see [levels.Pooled]; ends holds the trials of the good and of the bad end.
 func scatter(q *Level, ends [2][]search.Trial) (sd, step, err float64, ok bool) {
-	const few, exact = 3, 1e-4 // launches; what hardly scatters may only seem so
-	squares, n, share := 0.0, -2, 0.0
+	var y [2][]float64
 	for side, trials := range ends {
-		var y []float64
-		mean := 0.0
 		for _, t := range trials {
 			if l, a := q.Read(t); a == search.Speaks && !l.Censored {
-				y, mean = append(y, l.Y), mean+l.Y
+				y[side] = append(y[side], l.Y)
 			}
 		}
-		if len(y) < few {
-			return math.Inf(1), 0, 0, false
-		}
-		mean /= float64(len(y))
-		for _, v := range y {
-			squares += (v - mean) * (v - mean)
-		}
-		n, share = n+len(y), share+1/float64(len(y))
-		step += float64(2*side-1) * mean
 	}
-	sd = max(exact, math.Sqrt(squares/float64(n)))
-	return sd, step, sd * math.Sqrt(share), true
+	return levels.Pooled(y)
 }
