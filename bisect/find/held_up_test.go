@@ -19,7 +19,6 @@ type host struct {
 	culprit int
 	step    float64
 	every   int // call that takes longer
-	quick   int // commits of which one call in ten takes 0.7 of the time, from the first on
 	now     float64
 	n       int // launches
 }
