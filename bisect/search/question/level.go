@@ -20,15 +20,15 @@ type Level struct {
 	Channels []metric.Channel // what the ends are compared by
 	Exact    exactNumbers
 	Faster   bool
-	InPairs  bool    // launches are on any device, each whose times count beside one of the good end
-	Part     *Part   // what a run inside a part of the range knows beforehand; nil: of the whole
-	Ramp     bool    // no step explains the launches
-	noise    float64 // of the ends, where few launches told them apart; 0: launches told it
-	once     bool    // one of each did, on a machine of which nothing was known
-	failed   int     // proofs that did not bear out the search
-	contests []*contest
-	after    float64 // seconds after which a launch of the search is known to be slow, see search.SlowAfter; 0: never
-	slow     float64 // the level that it then has at least
+	InPairs  bool       // launches are on any device, each whose times count beside one of the good end
+	Part     *Part      // what a run inside a part of the range knows beforehand; nil: of the whole
+	Ramp     bool       // no step explains the launches
+	noise    float64    // of the ends, where few launches told them apart; 0: launches told it
+	once     bool       // one of each did, on a machine of which nothing was known
+	failed   int        // proofs that did not bear out the search
+	contests []*contest // of the proofs since the ends were compared: their pairs speak on
+	after    float64    // seconds after which a launch of the search is known to be slow, see search.SlowAfter; 0: never
+	slow     float64    // the level that it then has at least
 }
 
 // Part is what is known before a run inside a part of the range begins.

@@ -55,7 +55,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	verdict := 1
 	for _, p := range parents {
 		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p}
-		if k := slices.IndexFunc(q.contests, func(x *contest) bool { return x.culprit == culprit && x.parent == p }); k >= 0 {
+		if k := slices.IndexFunc(q.contests, func(x *contest) bool { return x.culprit == culprit && x.parent == p && x.lost == "" }); k >= 0 {
 			c = q.contests[k] // the pairs of an earlier proof speak on
 		}
 		q.contests, c.members = append(q.contests, c), members
