@@ -465,16 +465,16 @@ func (r *Run) BlindEnds() {
 // GiveUp ends the run with the suspects that are left. First it takes back what may be to blame for the failure, and
 // returns false so that the search goes on: the commits left out by a guess, and the trials that were stopped early.
 func (r *Run) GiveUp(why string) (done bool) {
-	if !r.Account.Finding.Spent && r.Unlearn("") {
-		r.From = r.Ledger.Launches // what is taken back does not use up the launches of one run
-		return false
-	}
-	if !r.Account.Finding.Spent && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
-		r.TakeTime("the search came to no proof and rests on trials that were stopped or started early: those are made again in full")
-		r.From = r.Ledger.Launches
-		return false
-	}
 	if !r.Account.Finding.Spent {
+		taken := r.Unlearn("")
+		if !taken && !r.Ledger.Patient && r.Ledger.alwaysEarly() {
+			r.TakeTime("the search came to no proof and rests on trials that were stopped or started early: those are made again in full")
+			taken = true
+		}
+		if taken {
+			r.From = r.Ledger.Launches // what is taken back does not use up the launches of one run
+			return false
+		}
 		r.Account.Warn("no commit is proven: " + why)
 	}
 	r.Account.Inconclusive(r)

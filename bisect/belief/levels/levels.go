@@ -142,17 +142,6 @@ func (m *Belief) Step() (mean, sd float64) {
 	return mean, math.Sqrt(max(0, square-mean*mean))
 }
 
-// Largest is the belief of the largest step, by its place.
-func Largest(models []*Belief) int {
-	best, at := math.Inf(-1), 0
-	for k, m := range models {
-		if d, _ := m.Step(); d > best {
-			best, at = d, k
-		}
-	}
-	return at
-}
-
 // furthest is how far a launch was off the median of its side at most, as the likeliest set sees the sides; infinite
 // while there are too few launches to know the noise.
 func furthest(m *Belief) (most float64) {

@@ -2,7 +2,6 @@ package levels
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
@@ -40,20 +39,13 @@ func Claim(m *Belief, i int) StepTest {
 		return c
 	}
 	c.zero = m.launches[0].Y
+	// Launches of which only a bound is known say where a level lies, too, so that this is more than what the noise is fitted to.
 	for k := range m.launches {
 		l := m.scaled(k)
 		c.before.launches = append(c.before.launches, l)
 		c.before.bad = append(c.before.bad, m.parts.holds(l.Index, m.parts.of[i]))
 	}
 	return c
-}
-
-// Turned reports that a pair of launches begins with the second side. Two pairs in a row are Turned against each other, so that
-// steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
-// what disturbs launches at regular times falls on both sides.
-func Turned(pair int) bool {
-	n := uint(pair/2) + 2 // the sequence begins with three equal terms
-	return (bits.OnesCount(n&(n>>1))+pair)%2 == 1
 }
 
 // pair is two launches: of parent and culprit, or one after the other of one commit.

@@ -65,22 +65,6 @@ func StepNoise(d float64, levels [2][]float64, past float64) (step, launch float
 	return math.Abs(d) / z, math.Sqrt(variance / total)
 }
 
-const (
-	// repeated is how many times the difference of two launches of one end the step must be for three launches to be
-	// enough. Where a neighbour slows launches by 65 % at times and they scatter by 2 %, any three would do with 107
-	// launches a search instead of 76, and these with 81 (the cell "loaded, 65 %, period of 4 s" of bench-judge).
-	repeated    = 64
-	beyondModes = 0.2 // a logarithm; modes that were measured are 4 to 13 % apart
-)
-
-// Repeats reports that two launches of one end differ by so little, beside a step that no modes of a machine make, as they
-// do where nothing disturbs them: then three launches are enough.
-func Repeats(step float64, levels [2][]float64) bool {
-	return step > beyondModes && slices.ContainsFunc(levels[:], func(side []float64) bool {
-		return len(side) > 1 && slices.Max(side)-slices.Min(side) < step/repeated
-	})
-}
-
 // Pooled is the standard deviation of a launch of two candidates, pooled over both with n-2 degrees of freedom, and the step
 // from the first to the second with its standard error. ok is false where either has too few launches. What does not scatter
 // at all counts as scattering by 0.01 %.

@@ -185,15 +185,18 @@ func (q *Level) Expected(r *search.Run) search.Outlook {
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
 	m := r.Belief.(*levels.Belief)
 	if decided || q.Channel.Metric.Exact {
-		acted, err := moreOfEnds(q, r, false)
+		if doubtful(q, m) {
+			acted, err = moreOfEnds(r)
+		}
 		return false, acted, err
 	}
 	if err := (foresight{q, r}).look(m, q.Channel, searching, worse); err != nil {
 		return false, false, err
 	}
 	made := r.Ledger.Launches - r.From
-	few, many := rampLaunches, 400 // beyond many a step of this size is not worth its launches
-	if q.Part != nil {             // which is short, with fewer launches
+	// Beyond many launches a step of this size is not worth more. A part of the range is short, and its launches are fewer.
+	few, many := rampLaunches, 400
+	if q.Part != nil {
 		few, many = rampLaunches/3, 60
 	}
 	if len(r.Span.Commits) >= 5 && (made >= few || q.failed+r.Rounds > 0) && m.RampOdds() > rampGain {
@@ -207,12 +210,12 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	}
 	gone := (refuted(r, 3) || d <= 2*sd && made >= many) && r.Over() == ""
 	if gone || doubtful(q, m) {
-		if acted, err := moreOfEnds(q, r, gone); acted {
+		if acted, err := moreOfEnds(r); acted {
 			return false, true, err
 		}
 		if once := q.once; once && !gone {
 			q.once = false
-			if newStage(q, r).clear() == "" { // more launches do not tell the ends apart
+			if _, st := newStage(q, r).settled(r.Least); st != worse { // more launches do not tell the ends apart
 				r.Rounds++ // the ends are compared again by all launches
 				return false, true, nil
 			}
@@ -230,17 +233,16 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 
 // doubtful reports that few launches told the ends apart, and that launches scatter far more than was assumed, or lie elsewhere.
 func doubtful(q *Level, m *levels.Belief) bool {
+	if q.noise == 0 || q.Channel.Metric.Exact || m.Launches() < levels.FirstFit {
+		return false
+	}
 	d, _ := m.Step()
 	_, v := m.MidLaunch(d)
-	return q.noise > 0 && !q.Channel.Metric.Exact && m.Launches() >= levels.FirstFit && (math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove) || levels.EndsOff(m))
+	return math.Sqrt(v) > max(scatters*q.noise, d/levels.FarAbove) || levels.EndsOff(m)
 }
 
-// moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise and that, or
-// its step, is in doubt.
-func moreOfEnds(q *Level, r *search.Run, doubted bool) (acted bool, err error) {
-	if !doubted && !doubtful(q, r.Belief.(*levels.Belief)) {
-		return false, nil
-	}
+// moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise.
+func moreOfEnds(r *search.Run) (acted bool, err error) {
 	for i, n := range endLaunches(r) {
 		if at := []int{belief.GoodEnd, r.Span.Bad()}[i]; n < MinEndPairs && r.Over() == "" {
 			_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))

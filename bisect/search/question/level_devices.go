@@ -121,13 +121,9 @@ func (s *stage) once(devices []int) error {
 func (s *stage) all(next []search.Wanted) error {
 	search.Announce(s.r, next)
 	for _, w := range next {
-		i := s.r.Span.Place(w.Commit)
-		t, err := s.r.Launch(w.Commit, s.r.Span.Purpose(i))
-		if err != nil {
+		if err := s.launch(s.r.Span.Place(w.Commit)); err != nil {
 			return err
 		}
-		s.r.Vain++
-		s.add(t, i)
 	}
 	return nil
 }

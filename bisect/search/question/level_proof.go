@@ -54,11 +54,7 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	var rounds []*contest
 	verdict := 1
 	for _, p := range parents {
-		c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: p}
-		if k := slices.IndexFunc(q.contests, func(x *contest) bool { return x.culprit == culprit && x.parent == p && x.lost == "" }); k >= 0 {
-			c = q.contests[k] // the pairs of an earlier proof speak on
-		}
-		q.contests, c.members = append(q.contests, c), members
+		c := v.contest(m, members, culprit, p)
 		if err := v.fight(m, c); err != nil {
 			return false, err
 		}
@@ -79,13 +75,18 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	now, p := m.Top()
 	// The launches of the proof are in the belief as well, and may have moved it to another commit, or taken launches back.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members) && r.Belief == belief.Belief(m)
-	own, _, _ := v.share(m, rounds)
+	own, sd, pair := v.share(m, rounds)
 	switch {
 	case verdict > 0 && still && !q.Channel.Metric.Exact && own < metric.EffectMargin*r.Least: // less than is worth a search
 		q.unconfirmed(r)
 		return true, nil
 	case verdict > 0 && still:
-		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) { v.proven(m, out, p, rounds) })
+		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) {
+			v.warnRest(m, own, sd, pair)
+			out.Effect = q.Effect(own, sd)
+			out.Effect.Exact = pair.exact
+			v.proven(out, p, rounds)
+		})
 		return true, nil
 	case r.Over() != "":
 		return r.GiveUp(r.Over()), nil
@@ -96,6 +97,19 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	}
 	q.failed++
 	return false, nil
+}
+
+// contest is the test of a claim, which goes on where an earlier proof of the same claim left it.
+func (v *levelProof) contest(m *levels.Belief, members []int, culprit, parent string) *contest {
+	for _, c := range v.q.contests {
+		if c.culprit == culprit && c.parent == parent && c.lost == "" {
+			c.members = members
+			return c
+		}
+	}
+	c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: parent, members: members}
+	v.q.contests = append(v.q.contests, c)
+	return c
 }
 
 // begun begins another round after proofs that refuted the search.
@@ -126,7 +140,7 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 		// The sides take turns in going first, as in the comparison of the ends, against drift.
 		for k := range 2 {
 			side := k
-			if levels.Turned(made) {
+			if turned(made) {
 				side = 1 - k
 			}
 			l, ok, err := v.launchSide(m, c, side == 1)
@@ -147,12 +161,15 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 
 // open reports that a contest takes more pairs. Before a claim stands, ends in doubt are launched again.
 func (v *levelProof) open(m *levels.Belief, c *contest) (bool, error) {
-	for v.call(m, c) > 0 {
-		if acted, err := moreOfEnds(v.q, v.r, false); err != nil || !acted {
+	for {
+		call := v.call(m, c)
+		if call <= 0 || v.r.Belief != belief.Belief(m) || !doubtful(v.q, m) {
+			return call == 0, nil
+		}
+		if acted, err := moreOfEnds(v.r); err != nil || !acted {
 			return false, err
 		}
 	}
-	return v.call(m, c) == 0, nil
 }
 
 // call is what a contest says so far, see [levels.StepTest.Decided]. Once the belief holds another commit for likelier than
@@ -173,7 +190,7 @@ func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	var next []search.Wanted
 	for k := range 2 * n {
 		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: search.DeviceOfPair(v.r, c.test.Pairs()+k/2)}
-		if (k%2 == 1) != levels.Turned(made+k/2) {
+		if (k%2 == 1) != turned(made+k/2) {
 			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
 		}
 		next = append(next, w)
@@ -252,13 +269,9 @@ func (v *levelProof) reportContests(m *levels.Belief, rounds []*contest, verdict
 	}
 }
 
-// proven fills in what the culprit did to the metric, and what could not be launched for the proof.
-func (v *levelProof) proven(m *levels.Belief, out *bisect.Culprit, p float64, rounds []*contest) {
+// proven fills in what the culprit did beside its effect, and what could not be launched for the proof.
+func (v *levelProof) proven(out *bisect.Culprit, p float64, rounds []*contest) {
 	out.Class = v.q.class()
-	own, sd, pair := v.share(m, rounds)
-	v.warnRest(m, own, sd, pair)
-	out.Effect = v.q.Effect(own, sd)
-	out.Effect.Exact = pair.exact
 	out.Besides = v.besides(out.Commit, rounds)
 	for _, x := range rounds {
 		if x.lost == "" {
