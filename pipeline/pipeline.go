@@ -297,9 +297,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		p.notices.addFacts(&o, p.Config.Cases, known)
 		return o, nil
 	}
-	if !r.Timing {
+	if !r.Timing && !r.AnyStart {
 		p.prestart.Await(nil)
-		if r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
+		if r.Purpose == bisect.Searching { // no interpreter that waits will be wanted
 			p.prestart.Drop()
 		}
 	}
@@ -535,8 +535,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		before = before.beside(p.before)
 	}
 	p.before = before
-	// While the launch before still tears down, this one may load its program and fill memory. Before it does more it is
-	// paused until the other is gone, once. The channel has room for both words, whether or not anybody reads them.
+	// While the launch before still tears down, this one may load its program, fill memory and compile. Before it does more it
+	// is paused until the other is gone, once. The channel has room for both words, whether or not anybody reads them.
 	pause, held := make(chan bool, 2), false
 	w.Share.Pause = pause
 	defer func() { w.Share.Pause = nil }()
@@ -549,7 +549,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		}
 	}
 	alone := func(phase string, limit time.Duration) {
-		if !held && !trial.Loads(phase) && p.prestart.Leaving() {
+		if !held && !p.reference.Beside(phase) && p.prestart.Leaving() {
 			held = true
 			pause <- true
 			go func() {

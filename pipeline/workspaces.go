@@ -72,21 +72,17 @@ const inMemory = "memory"
 // name is that of the workspace for a request. The ends have their own, since they are launched again and again and
 // keep their builds and caches; each side of a confirmation has a fresh one, in which nothing of the search is left.
 func (ws *workspaces) name(r bisect.Request) string {
-	if ws.config.single(r) {
-		if ws.memory != nil && !r.Timing {
-			return inMemory
-		}
-		return "search"
-	}
-	switch r.Purpose {
-	case bisect.EndGood:
+	single := ws.config.single(r)
+	switch {
+	case single && ws.memory != nil && !r.Timing:
+		return inMemory
+	case !single && r.Purpose == bisect.EndGood:
 		return "good"
-	case bisect.EndBad:
+	case !single && r.Purpose == bisect.EndBad:
 		return "bad"
-	case bisect.ConfirmCulprit, bisect.ConfirmParent:
+	case !single && (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent):
 		return "confirm-" + trial.FileName(r.Candidate)
-	}
-	if ws.second && r.Purpose == bisect.Searching {
+	case ws.second && r.Purpose == bisect.Searching:
 		return secondSearch
 	}
 	return "search"
@@ -98,7 +94,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
 	ws.second = false
-	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
+	if r.Purpose != bisect.Searching || !r.Timing && !r.AnyStart || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	first := ws.of(r)

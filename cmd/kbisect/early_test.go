@@ -219,16 +219,19 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 	}
 }
 
-// leavingBench notes when it began, when its times began and ended, and when it ended. Its load and its teardown take some
-// time.
+// leavingBench notes when it began, when it compiled, when its times began and ended, and when it ended. Its load and its
+// teardown take some time, and it may compile, warm up and check its results.
 const leavingBench = `import atexit, os, sys, time
 begun = time.monotonic()
 load, teardown = float(sys.argv[1]), float(sys.argv[2])
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 time.sleep(load)
-if len(sys.argv) > 3:
-    out.write("phase: compile\n")
-    time.sleep(float(sys.argv[3]))
+compiles = time.monotonic()
+for phase, seconds in zip(("compile", "warmup"), sys.argv[3:]):
+    out.write("phase: %s\n" % phase)
+    time.sleep(float(seconds))
+if os.path.exists("check"):
+    out.write("phase: check\ncheck: %s\n" % open("check").read())
 out.write("phase: measure\n")
 first = time.monotonic()
 time.sleep(0.02)
@@ -238,13 +241,15 @@ last = time.monotonic()
 out.write("phase: teardown\n")
 time.sleep(teardown)
 with open(os.environ["NOTES"], "a") as f:
-    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, first, last, time.monotonic(), file=f)
+    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, compiles, first, last, time.monotonic(), file=f)
 if os.path.exists("wrong"):
     os._exit(1)
 `
 
-// A process that has sent its last line tears down while the next one loads, and is gone before that one takes times that
-// count: one that was sooner is launched again, and from then on each is awaited. First launches and failures are awaited, so that none is judged without its teardown.
+// A process that has sent its last line tears down while the next one loads and, if that warms up, compiles, and is gone before
+// it takes times that count: one that was sooner is launched again, and from then on each is awaited. First launches and failures
+// are awaited, so that none is judged without its teardown. Where results are wrong passes tear down so, and no failure beside
+// one is made again for that.
 func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -255,11 +260,16 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 		args       string // seconds of load and teardown, and of compiling
 		wrong      []int  // commits that end with 1, after all that they say
 		beside     int    // launches that began before the one before had ended: at least
+		compiling  int    // launches that compiled before that: at least
+		checks     bool   // the complaint is that results are wrong, and not that it is slow
 	}{
 		{name: "as it should be", args: `"0.7", "0.5"`, beside: 2},
 		{name: "switched off", toml: "ahead = false\n", args: `"0.05", "0.1"`},
 		{name: "a teardown longer than a load", args: `"0", "0.9"`, beside: 1},
 		{name: "a teardown that the next one waits for before it compiles", args: `"0", "0.9", "0.1"`, beside: 2},
+		{name: "a teardown that is over before the next one has compiled", args: `"0.1", "0.5", "0.6", "0.3"`, beside: 2, compiling: 2},
+		{name: "a teardown that the next one waits for while it warms up", args: `"0.1", "0.9", "0.1", "0.3"`, beside: 2, compiling: 2},
+		{name: "wrong results", toml: "memory = \"2 GiB\"\n", args: `"0.5", "0.3"`, beside: 2, checks: true}, // files in memory have one workspace
 		{name: "failures of others in their teardown", args: `"0.7", "0.5"`, wrong: []int{2, 3, 4}, beside: 1},
 		{name: "failures that are the complaint", args: `"0.05", "0.1"`, wrong: []int{7, 8, 9, 10, 11}},
 	} {
@@ -268,8 +278,14 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			r := newRepo(t)
 			commits := r.commits(12, func(i int) map[string]string {
 				files := map[string]string{"bench.py": leavingBench, "us": "100"}
-				if i >= 7 && !slices.Contains(x.wrong, 7) {
+				if i >= 7 && !slices.Contains(x.wrong, 7) && !x.checks {
 					files["us"] = "115"
+				}
+				if x.checks {
+					files["check"] = "pass"
+				}
+				if x.checks && i >= 7 {
+					files["check"] = "fail 3 of 8 values differ"
 				}
 				if _ = os.Remove(filepath.Join(r.dir, "wrong")); slices.Contains(x.wrong, i) {
 					files["wrong"] = ""
@@ -278,19 +294,19 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			})
 			text, launches := r.noted(commits, 7, `["python3", "bench.py", `+x.args+`]`, x.toml, []string{"--jobs", "1"})
 			type launch struct {
-				why, commit             string
-				begun, first, last, end float64
+				why, commit                       string
+				begun, compiles, first, last, end float64
 			}
 			var all []launch
 			for line := range strings.Lines(text) {
 				var l launch
-				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.first, &l.last, &l.end); err != nil {
+				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.compiles, &l.first, &l.last, &l.end); err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, l)
 			}
 			slices.SortFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) }) // a proof loads side by side
-			beside, beyond := 0, 0
+			beside, compiling, beyond := 0, 0, 0
 			for i, l := range all[1:] {
 				before, after := all[i], launch{}
 				if i+2 < len(all) {
@@ -299,7 +315,10 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 				if l.begun < before.end {
 					beside++
 				}
-				if l.first >= before.end {
+				if l.compiles < before.end {
+					compiling++
+				}
+				if l.first >= before.end || x.checks {
 					continue
 				}
 				if beyond++; after.why != l.why || after.commit != l.commit || after.begun < l.end {
@@ -308,8 +327,8 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			}
 			again := len(all) - launches
 			t.Logf("%d launches, %d beside the one before, %d took times, %d made again", len(all), beside, beyond, again)
-			if beside < x.beside || x.beside == 0 && beside > 0 || again < beyond || again > 1 && len(x.wrong) == 0 {
-				t.Errorf("%d launches began beside the one before, want at least %d; %d took times, %d were made again:\n%s", beside, x.beside, beyond, again, text)
+			if beside < x.beside || compiling < x.compiling || x.beside == 0 && beside > 0 || again < beyond || again > 1 && len(x.wrong) == 0 {
+				t.Errorf("%d launches began beside the one before, want at least %d, and %d compiled, want %d; %d took times, %d were made again:\n%s", beside, x.beside, compiling, x.compiling, beyond, again, text)
 			}
 		})
 	}
@@ -385,8 +404,8 @@ import installed
 			for line := range strings.Lines(text) {
 				var l launch
 				var why, commit string
-				var last float64
-				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &l.first, &last, &l.end); err != nil {
+				var compiles, last float64
+				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &compiles, &l.first, &last, &l.end); err != nil {
 					t.Fatal(err)
 				}
 				if times[why]++; times[why] == 1 {

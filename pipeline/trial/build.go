@@ -84,8 +84,8 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	if err != nil || b.Outcome.Class != "" {
 		return b, err
 	}
-	if len(p.Plan.Build) == 0 {
-		w.Contents.Built = true
+	if len(p.Plan.Build) == 0 { // a dirty workspace was exported anew
+		w.Contents.Built, w.Contents.Dirty = true, false
 		return b, nil
 	}
 	done, err := j.compile(ctx, w)

@@ -111,18 +111,27 @@ func Loads(phase string) bool {
 	return phase == teardown || slices.Contains(untimed, phase) && phase != "compile"
 }
 
+// prepares are the phases, after those that are untimed, in which a program takes no times yet. It may be paused there.
+var prepares = []string{"warmup", "capture", "check"}
+
+// Beside reports a phase in which a program may run beside one that tears down. A program that does not warm up, as the good
+// end shows, might take times before it can be paused after its compile phase.
+func (g Reference) Beside(phase string) bool {
+	return Loads(phase) || phase == "compile" && g.Times["warmup"] > 0
+}
+
 // timed notes whether times count in a phase and reports a change; "" is after the last phase.
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
 	on := r.Timing && phase != "" && (p.WholeTimed || Measures(phase))
+	if on && (p.WholeTimed || !slices.Contains(prepares, phase)) && x.order.Prestart.Leaving() {
+		x.disturbed = true
+		x.order.Prestart.Stay()
+	}
 	if on == x.counts {
 		return
 	}
 	x.counts = on
-	if on && x.order.Prestart.Leaving() {
-		x.disturbed = true
-		x.order.Prestart.Stay()
-	}
 	if x.order.OnTimed != nil {
 		x.order.OnTimed(on)
 	}

@@ -98,10 +98,11 @@ func (x *process) proves() bool {
 }
 
 // leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
-// count, and they come by the protocol alone.
+// count or whether its results are right, and they come by the protocol alone.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
-	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.probed &&
+	said := r.Timing && !x.probed || r.AnyStart && x.order.Failure.Class == bisect.Wrong
+	return x.order.Prestart != nil && x.order.Prestart.Leaves() && said && !x.proves() && !p.WholeTimed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 

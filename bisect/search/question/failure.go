@@ -232,8 +232,8 @@ const (
 )
 
 // Prove makes the next launch that the claim "the change lies in this set" still needs. The parents come first and the
-// culprit at its full limit last, as that costs most; a fast search leaves it out. What contradicts the claim enters
-// the belief like any launch.
+// culprit at its full limit last, as that costs most, but for wrong results; a fast search leaves it out. What
+// contradicts the claim enters the belief like any launch.
 func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	if why := r.Over(); why != "" {
 		return r.GiveUp(why), nil
@@ -248,20 +248,25 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	}
 	f := &failureProof{q, r}
 	m := f.enough(e, set)
-	for n, p := range parents {
-		if q.lost(r, p, bisect.ConfirmParent) == "" && !f.cleared(b, set[0], p, m) {
-			if n == len(parents)-1 && r.Ledger.Tally(q, p, "").Passes >= m-2 && q.Complaint.Class == bisect.Wrong { // m may fall by 1
-				search.Follow(r, search.Wanted{Commit: p, Purpose: bisect.ConfirmParent}, search.Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
-			}
-			return f.tryParent(set[0], culprit, p)
+	runs := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit)
+	shown := r.Search.Fast || runs.Fails > 0 || q.lost(r, culprit, bisect.ConfirmCulprit) != ""
+	for _, p := range parents {
+		if q.lost(r, p, bisect.ConfirmParent) != "" || f.cleared(b, set[0], p, m) {
+			continue
 		}
+		if q.Complaint.Class == bisect.Wrong && !shown { // it takes no longer than a pass, and may load beside its parent
+			if r.Ledger.Tally(q, p, bisect.ConfirmParent).Launches() > 0 {
+				break
+			}
+			search.Follow(r, search.Wanted{Commit: p, Purpose: bisect.ConfirmParent}, search.Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
+		}
+		return f.tryParent(set[0], culprit, p)
 	}
 	if q.lost(r, culprit, bisect.ConfirmCulprit) != "" && r.Unlearn("") {
 		return false, nil
 	}
-	runs := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit)
 	switch {
-	case r.Search.Fast, runs.Fails > 0, q.lost(r, culprit, bisect.ConfirmCulprit) != "":
+	case shown:
 		r.Account.Conclude(r, set, b.Weight[set[0]], func(out *bisect.Culprit) { f.proven(out, b.Bad[set[0]], parents) })
 		return true, nil
 	case runs.Launches() >= m:
