@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/firsts"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
@@ -36,8 +37,8 @@ type Caches string
 
 // The settings.
 const (
-	Warm Caches = trial.Warm // as the last process of the same candidate left them
-	Cold Caches = trial.Cold // empty
+	Warm Caches = firsts.Warm // as the last process of the same candidate left them
+	Cold Caches = firsts.Cold // empty
 )
 
 // warm reports whether a launch should find the caches as the last one of its candidate left them.

@@ -61,12 +61,12 @@ echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT
 				}
 			}
 			parent, culprit := ask(bisect.ConfirmParent, 1), ask(bisect.ConfirmCulprit, 2)
-			NextLaunch(p, parent, culprit)
+			Soon(p, []bisect.Request{culprit})
 			for _, r := range []bisect.Request{parent, culprit} {
 				if o := sample(r); (len(o.Marks) > 0) != other || len(o.Repeated) > 0 && !other {
 					t.Errorf("%v: %v, made again: %v", r.Purpose, o.Marks, o.Repeated)
 				}
-				if r == parent && !p.headStart.has(culprit) {
+				if r == parent && !p.headStart.Has(culprit) {
 					t.Error("the culprit has not begun")
 				}
 			}
@@ -148,7 +148,7 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 			ends := []bisect.Request{
 				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}},
 			}
-			NextLaunch(p, ends[0], ends[1])
+			Soon(p, ends[1:])
 			for i, want := range []bisect.Class{bisect.OK, x.class} {
 				if o, err := p.Sample(t.Context(), ends[i]); err != nil || o.Class != want {
 					t.Errorf("%s: %v, %v", ends[i].Purpose, o, err)

@@ -28,6 +28,8 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/firsts"
+	"github.com/kbisect/kbisect/pipeline/headstart"
 	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -39,7 +41,7 @@ type Pipeline struct {
 
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
-	firsts     trial.Firsts
+	firsts     firsts.Launches
 	failure    bisect.Outcome // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
@@ -47,7 +49,7 @@ type Pipeline struct {
 	prestart   *prestart.Pool
 	before     reading // what the devices reported before the last launch
 	left       bool    // another launch of ours was on the devices when the last one was judged
-	headStart  headStart
+	headStart  headstart.Launches
 	clean      bool // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
@@ -95,7 +97,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 // Close ends what still runs and removes the workspaces, all of them even after an error; it returns the first one.
 // A pipeline that shares the builds ahead of another leaves them to that one.
 func (p *Pipeline) Close() error {
-	p.headStart.drop()
+	p.headStart.Drop()
 	p.machine.close()
 	p.prestart.Close()
 	if p.Config.First != nil {
@@ -107,6 +109,7 @@ func (p *Pipeline) Close() error {
 // Clean makes every build from now on a clean one, without builds ahead: a kept build has turned out to be wrong.
 func (p *Pipeline) Clean() {
 	p.ahead.stop()
+	p.headStart.Want(nil)
 	p.clean = true
 }
 
@@ -172,9 +175,6 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
-	if !p.headStart.has(r) {
-		p.headStart.drop()
-	}
 	turns(p, r)
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
@@ -214,8 +214,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		}
 		again := p.doubts(r, o, len(dropped)-infra) // tries that the machine spoiled are counted apart
 		switch {
-		case p.headStart.void:
-			p.headStart.void, again = false, o.Why
+		case p.headStart.Void:
+			p.headStart.Void, again = false, o.Why
 		case o.Class == bisect.Infra:
 			if infra++; infra == infraTries {
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
@@ -346,8 +346,8 @@ func opened(r bisect.Request, w *workspace.Workspace, whole bool) []string {
 // prepare returns a workspace that holds the candidate, built: the one of the request, or one in which it was built
 // ahead, which then takes the place of the first. The outcome has a class if the candidate could not be built.
 func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Workspace, bisect.Outcome, error) {
-	if p.headStart.has(r) {
-		return p.headStart.launch.w, p.headStart.launch.built, nil
+	if w, built, begun := p.headStart.Place(r); begun {
+		return w, built, nil
 	}
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
 		p.prestart.Await(w) // a process that tears down may still use the files that are about to change
@@ -405,7 +405,7 @@ func (p *Pipeline) job(r bisect.Request) trial.Job {
 // candidate left them, unless the user wants them empty: just-in-time compilation takes seconds once, and would
 // hide a change of microseconds. So a first launch that had something to compile is followed by a second one, whose
 // times count. Where the ends show that the first gives the same times, the search needs no second one, see
-// [trial.Firsts]. Launches for results that bear any start find the same caches; all others find them empty, as on a
+// [firsts.Launches]. Launches for results that bear any start find the same caches; all others find them empty, as on a
 // fresh machine.
 func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.Request, patience int) (bisect.Outcome, error) {
 	recipe := p.Config.Recipe
@@ -421,7 +421,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
-	if !p.headStart.has(r) { // else its caches are in use already
+	if !p.headStart.Has(r) { // else its caches are in use already
 		p.prestart.Await(w)
 		var from []*workspace.Workspace
 		if inherits && r.Purpose == bisect.Searching && (warm || helped) {
@@ -557,7 +557,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 				pause <- false
 			}()
 		}
-		p.headStart.freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
+		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		report(phase, limit)
 	}
 	order := orderOf(p, r, patience)
@@ -566,19 +566,20 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.prestart.Freeze(on)
 	}
 	expect(p, order)
-	if p.headStart.has(r) { // it is past its load already
+	begin(ctx, p, r)
+	if p.headStart.Has(r) { // it is past its load already
 		p.prestart.Await(nil)
 	}
-	run, begun, err := p.headStart.take(ctx, order)
+	run, begun, err := p.headStart.Take(ctx, order)
 	if !begun {
-		begin(ctx, p, r)
 		run, err = trial.Launch(ctx, w, order)
-		p.headStart.beside(run, err)
+		p.headStart.Beside(order, run, err)
 	}
-	if p.headStart.void {
+	p.headStart.Freeze(false)
+	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}
-	p.left = run.Left || p.headStart.launch != nil
+	p.left = run.Left || p.headStart.Begun() > 0
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {
 		p.notices.once(text)

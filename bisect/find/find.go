@@ -131,9 +131,7 @@ func (j *job) remarks() {
 // failures to say so.
 func (j *job) ask() error {
 	j.r.Foresee(belief.GoodEnd)
-	if j.r.Search.Repeat < 2 {
-		search.Follow(j.r, search.Wanted{Commit: j.r.Span.Good.Commit, Purpose: bisect.EndGood}, search.Wanted{Commit: j.r.Span.Id(j.r.Span.Bad()), Purpose: bisect.EndBad})
-	}
+	search.Soon(j.r, search.Wanted{Commit: j.r.Span.Id(j.r.Span.Bad()), Purpose: bisect.EndBad})
 	good, err := j.look(j.r.Span.Good.Commit, bisect.EndGood)
 	if err != nil {
 		return err

@@ -47,6 +47,46 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
+// Soon tells Search.Soon which launches are likely to be asked for, those of them that would be the first of their commit
+// for their purpose, where launches are made one after the other.
+func Soon(r *Run, next ...Wanted) {
+	l := r.Ledger
+	if l.Search.AtOnce > 1 || l.Search.Soon == nil {
+		return
+	}
+	var out []bisect.Request
+	for _, w := range next {
+		if l.count[launchKey{w.Commit, w.Purpose}] == 0 {
+			out = append(out, requestOf(l, r.Question, w.Commit, w.Purpose, 0))
+		}
+	}
+	l.Search.Soon(out)
+}
+
+// proofSoon tells of the first launches that a proof of the likeliest culprit takes, once it is likely. It keeps to the one
+// that it has told of as long as that may be the culprit.
+func proofSoon(r *Run) {
+	const likely, possible = 0.45, 0.2
+	if r.Search.Soon == nil || r.Search.Fast {
+		return
+	}
+	weights := r.Belief.Weights()
+	if r.likely < 0 || weights[r.likely] < possible {
+		if r.likely = slices.Index(weights, slices.Max(weights)); weights[r.likely] < likely {
+			r.likely = -1
+		}
+	}
+	var next []Wanted
+	if r.likely >= 0 {
+		culprit, parents := r.Span.Sides([]int{r.likely})
+		for _, id := range parents {
+			next = append(next, Wanted{Commit: id, Purpose: bisect.ConfirmParent})
+		}
+		next = append(next, Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
+	}
+	Soon(r, next...)
+}
+
 // side makes up to n launches at the same time, each on its own device where devices are kept apart. The belief
 // chooses them one by one, knowing which are taken; new commits come from the n quantiles k/(n+1) of the culprit's
 // place (judge.md 7). There are at most twice as many as the rest of the run is expected to take. Where the belief

@@ -86,13 +86,10 @@ type Wanted struct {
 	On      int // the device, see [bisect.Request.On]
 }
 
-// Announce tells Search.Batch which launches come next, in this order, so that they can be made at the same time, or
-// Search.Next of the first two. The caller then asks for each of them with Launch, in the same order.
+// Announce tells Search.Batch which launches come next, in this order, so that they can be made at the same time. The
+// caller then asks for each of them with Launch, in the same order.
 func Announce(r *Run, next []Wanted) {
 	l := r.Ledger
-	if len(next) > 1 {
-		Follow(r, next[0], next[1])
-	}
 	if l.Search.Batch == nil || l.Search.AtOnce < 2 {
 		return
 	}
@@ -106,21 +103,6 @@ func Announce(r *Run, next []Wanted) {
 		before[k]++
 	}
 	l.Search.Batch(out)
-}
-
-// Follow tells Search.Next that launch b will probably be asked for right after launch a, where launches are made one after
-// the other and b can begin beside a.
-func Follow(r *Run, a, b Wanted) {
-	l := r.Ledger
-	if l.Search.AtOnce > 1 || l.Search.Next == nil {
-		return
-	}
-	request := func(w Wanted) bisect.Request {
-		return requestOf(l, r.Question, w.Commit, w.Purpose, l.count[launchKey{w.Commit, w.Purpose}])
-	}
-	if q := request(b); q.Nth == 0 && (q.Clean || q.Purpose == bisect.EndBad) {
-		l.Search.Next(request(a), q)
-	}
 }
 
 // Number takes the next number, from 0, for a launch of a commit for a purpose.

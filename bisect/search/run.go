@@ -34,6 +34,7 @@ type Run struct {
 
 	graph    *bisect.Graph
 	foreseen map[int]bool // commits that are built, or being built, before they are asked for
+	likely   int          // the commit of which proofSoon has told; -1: none
 }
 
 // Answer says what an outcome means to a question.
@@ -98,7 +99,7 @@ type Visit struct {
 // NewRun returns a run over a span that shares the launches of a ledger. The caller sets its Question before Locate.
 // The smallest step worth finding is 0.5 % unless Options.Effect says otherwise (judge.md 2, minEffect).
 func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
-	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
+	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, likely: -1, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
 	if s.Effect > 0 {
 		r.Least = math.Log1p(s.Effect)
 	}
@@ -143,6 +144,7 @@ func (r *Run) Locate() (err error) {
 // narrow launches what tells most, until one commit, or a set that no launch divides, stands out and is proven.
 // Without an answer or an error it returns only where Rounds has grown: then Locate begins again.
 func (r *Run) narrow() error {
+	defer Soon(r)
 	for round := r.Rounds; r.Rounds == round; {
 		learn(r)
 		members, decided := r.Belief.Decided(r.Search.Delta(), r.Span.Launchable)
@@ -151,6 +153,7 @@ func (r *Run) narrow() error {
 		} else if acted {
 			continue
 		}
+		proofSoon(r)
 		if decided {
 			if sure := len(members) == 1 && r.Span.Launchable(members[0]); !sure && r.Unlearn("") { // no guess may be part of an exact set
 				continue

@@ -56,9 +56,9 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	// Next is told which launch comes next and which one will probably follow it, if that is the first launch of the bad
-	// end or of a clean workspace; may be nil.
-	Next  func(a, b bisect.Request)
+	// Soon is told which launches are likely to be asked for that may begin beside others: the first one of the bad end, and
+	// those of a proof. May be nil.
+	Soon  func([]bisect.Request)
 	Batch func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
 	// Apart is told of a device, by its number from 1, that disagrees with the others: none of its launches counts.
 	// May be nil.

@@ -49,10 +49,12 @@ kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
 pipeline/prestart: bisect kernels pipeline/proc pipeline/workspace
-pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/prestart pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/firsts pipeline/headstart pipeline/prestart pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
 pipeline/folder:
+pipeline/firsts: bisect bisect/metric
+pipeline/headstart: bisect pipeline/trial pipeline/workspace
 pipeline/gpu:
 pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self pipeline/proc/internal/warden
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps

@@ -126,7 +126,7 @@ func TestInterpretersStartEarly(t *testing.T) {
 				}
 				if f[0] == "True" {
 					early++
-					if proofs[f[2]] == 1 || x.change != nil && i >= 9 {
+					if strings.HasPrefix(f[1], "confirm") && proofs[f[2]] == 1 || x.change != nil && i >= 9 {
 						t.Errorf("it was started early: %s", line)
 					}
 				}
@@ -361,8 +361,8 @@ func TestTeardownsThatFailAreSeen(t *testing.T) {
 	}
 }
 
-// The second side of a proof loads beside the first one, and does no more until that has ended. If it takes times all the
-// same, or fails for what runs beside it, here another process of its kind, it is launched again alone.
+// Both sides of a proof load beside the last launches of the search and beside each other, and do no more until their turn. If
+// one takes times all the same, or fails for what runs beside it, here another process of its kind, it is launched again alone.
 func TestProofsLoadBesideEachOther(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -401,6 +401,7 @@ import installed
 			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
 			type launch struct{ begun, first, end float64 }
 			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
+			searched := 0.0                                      // the end of the last launch before the proof
 			for line := range strings.Lines(text) {
 				var l launch
 				var why, commit string
@@ -411,12 +412,18 @@ import installed
 				if times[why]++; times[why] == 1 {
 					made[why] = l
 				}
+				if times["confirm-parent"] == 0 {
+					searched = l.end
+				}
 			}
 			if x.prelude == fills && times["confirm-parent"] != times["confirm-culprit"] {
 				t.Errorf("a launch of the proof was made again:\n%s", text)
 			}
 			parent, culprit := made["confirm-parent"], made["confirm-culprit"]
 			beside := culprit.begun < parent.end
+			if sooner := parent.begun < searched && culprit.begun < searched; x.beside && !sooner {
+				t.Errorf("the search ended after %.2f s; the parent began after %.2f s, the culprit after %.2f s", searched, parent.begun, culprit.begun)
+			}
 			// What loads for longer than the other one runs takes its times at its turn, whatever comes before them.
 			if wrong := beside != x.beside && x.compiles != ""; wrong || culprit.first < parent.end {
 				t.Errorf("the culprit began %.2f s after the end of its parent, its times %.2f s after; beside it: %v", culprit.begun-parent.end, culprit.first-parent.end, x.beside)

@@ -65,7 +65,7 @@ type Waiter struct {
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	few   = 2  // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
+	few   = 2  // processes of a kind that wait in one workspace; up to three times as many if imports are slow and processors many
 	most  = 32 // wait all together
 	slow  = 5 * time.Second
 	many  = 8
@@ -301,8 +301,8 @@ type Kind struct {
 func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Lock()
 	each, end := few, time.Now().Add(p.patience)
-	if p.patience > slow && runtime.NumCPU() >= many {
-		each *= 2
+	if runtime.NumCPU() >= many {
+		each *= min(1+int(p.patience/slow), 3)
 	}
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {

@@ -254,11 +254,8 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 		if q.lost(r, p, bisect.ConfirmParent) != "" || f.cleared(b, set[0], p, m) {
 			continue
 		}
-		if q.Complaint.Class == bisect.Wrong && !shown { // it takes no longer than a pass, and may load beside its parent
-			if r.Ledger.Tally(q, p, bisect.ConfirmParent).Launches() > 0 {
-				break
-			}
-			search.Follow(r, search.Wanted{Commit: p, Purpose: bisect.ConfirmParent}, search.Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
+		if q.Complaint.Class == bisect.Wrong && !shown && r.Ledger.Tally(q, p, bisect.ConfirmParent).Launches() > 0 {
+			break // the culprit has loaded beside its parent
 		}
 		return f.tryParent(set[0], culprit, p)
 	}

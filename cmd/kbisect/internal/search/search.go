@@ -375,7 +375,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Cluster == nil && t.Policy.Spread == "" { // what is timed is launched in the first slot
-		plan.Next = func(a, b bisect.Request) { pipeline.NextLaunch(t.Pipe, a, b) }
+		plan.Soon = func(next []bisect.Request) { pipeline.Soon(t.Pipe, next) }
 	}
 	if t.Policy.Learn {
 		plan.Untouched = fileaccess.Untouched(ctx, t.Repo, commits)

@@ -1,4 +1,6 @@
-package trial
+// Package firsts learns from the ends of a search whether the process that fills the caches of a candidate measures as
+// well as a later one, so that a candidate need be launched only once.
+package firsts
 
 import (
 	"math"
@@ -13,16 +15,16 @@ const (
 	Warm = "warm"
 )
 
-// Firsts are the numbers of both ends, from the process that filled the caches and from later ones. A program that
+// Launches are the numbers of both ends, from the process that filled the caches and from later ones. A program that
 // warms up before it measures gives the same in both, and then a candidate need not be launched twice. In the
 // proof, both sides of the first pair have filled their caches.
-type Firsts struct{ good, bad end }
+type Launches struct{ good, bad end }
 
 // end is what the launches of one end have shown: in launches that filled empty caches (cold), and in later ones.
 type end struct{ cold, warm []bisect.Outcome }
 
 // Learn takes in a launch of an end.
-func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
+func (f *Launches) Learn(r bisect.Request, o bisect.Outcome) {
 	e := map[bisect.Purpose]*end{bisect.EndGood: &f.good, bisect.EndBad: &f.bad}[r.Purpose]
 	switch {
 	case e == nil || o.Class != bisect.OK:
@@ -40,7 +42,7 @@ func (f *Firsts) Learn(r bisect.Request, o bisect.Outcome) {
 // in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
 // or by up to a quarter if that is within twice the scatter of the later ones, of which there are few. Where each end
 // has one later launch, which is so where the ends lie far apart, the two of each must agree far better than that.
-func (f *Firsts) Serve(name string) bool {
+func (f *Launches) Serve(name string) bool {
 	const (
 		scatters = 3   // later launches of both ends: two of one end say how far launches scatter
 		far      = 1.0 // of a step, a logarithm

@@ -1,4 +1,4 @@
-package trial
+package firsts
 
 import (
 	"math"
@@ -52,7 +52,7 @@ func TestFirsts(t *testing.T) {
 		"a case that the bad end lacks": {[]numbers{{"a": 100, "b": 9}}, []numbers{{"a": 100, "b": 9}, {"a": 101, "b": 9.01}},
 			one(130), one(130, 129), false},
 	} {
-		var f Firsts
+		var f Launches
 		for why, n := range map[bisect.Purpose][2][]numbers{bisect.EndGood: {c.coldGood, c.good}, bisect.EndBad: {c.coldBad, c.bad}} {
 			for i, caches := range []string{Cold, Warm} {
 				for _, v := range n[i] {

@@ -1,0 +1,213 @@
+// Package headstart begins launches before their turn: the bad end beside the good one, and the first launches of a proof
+// beside those of the search. They are started as a user would and load, which may take longer than all the rest. They
+// stand still while times are taken, and do no more than load before they are asked for.
+//
+// Nothing may be blamed for what ran beside it: [Launches] says which launches have to be made again alone.
+package headstart
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// Launches are those that have begun before their turn. The methods are called from one goroutine. The zero value is
+// ready.
+type Launches struct {
+	Void   bool             // the last launch has to be made again alone
+	harmed bool             // one was void: nothing begins before its turn any more
+	wanted []bisect.Request // may begin before their turn
+	begun  []*launch
+}
+
+// launch is one that has begun. report and timed are called by the launch itself.
+type launch struct {
+	request bisect.Request
+	w       *workspace.Workspace // where it runs, and nothing else meanwhile
+	built   bisect.Outcome
+	cancel  context.CancelFunc
+	over    chan struct{} // closed when it has ended
+	run     trial.Launched
+	err     error
+	began   time.Time
+	beside  time.Duration // how long it ran beside other launches
+
+	mu      sync.Mutex
+	pause   chan bool // see [proc.Spec]
+	frozen  bool      // times are taken
+	waits   bool      // it has loaded, and waits for its turn
+	phase   string    // in which it is
+	limit   time.Duration
+	shown   func(phase string, limit time.Duration) // nil before its turn
+	spoiled bool                                    // it took times before its turn
+}
+
+// Want takes in which launches are likely to be asked for, and end those that have begun and are not among them.
+func (h *Launches) Want(next []bisect.Request) {
+	h.wanted = slices.Clone(next)
+	h.drop(func(l *launch) bool {
+		return !slices.ContainsFunc(next, func(r bisect.Request) bool { return r.ID() == l.request.ID() })
+	})
+}
+
+// Wanted are the launches that are likely to be asked for after r, which is asked for now, and have not begun. There are none
+// once something had to be made again because of one.
+func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
+	h.wanted = slices.DeleteFunc(h.wanted, func(w bisect.Request) bool { return w.ID() == r.ID() })
+	for _, w := range h.wanted {
+		if h.find(w) < 0 && !h.harmed {
+			next = append(next, w)
+		}
+	}
+	return next
+}
+
+// Begin begins a launch of a candidate that is built in a workspace. ctx outlives the launches beside it. The launch tells
+// order.OnTimed when its times begin and cease to count, which they may only in its turn.
+func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bisect.Outcome, order trial.Order) {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &launch{request: order.Request, w: w, built: built, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
+	w.Share.Pause = l.pause
+	told := order.OnTimed
+	order.Report, order.OnTimed = l.report, func(on bool) {
+		l.timed(on)
+		told(on)
+	}
+	h.begun = append(h.begun, l)
+	go func() {
+		defer close(l.over)
+		defer cancel()
+		l.run, l.err = trial.Launch(ctx, w, order)
+	}()
+}
+
+// Begun is how many launches have begun whose turn has not come.
+func (h *Launches) Begun() int { return len(h.begun) }
+
+// find is the place of the launch of a request among those that have begun, or -1.
+func (h *Launches) find(r bisect.Request) int {
+	return slices.IndexFunc(h.begun, func(l *launch) bool { return l.request.ID() == r.ID() })
+}
+
+// Has reports whether the launch of a request has begun.
+func (h *Launches) Has(r bisect.Request) bool { return h.find(r) >= 0 }
+
+// Place is the workspace in which the launch of a request has begun, and how its candidate was built there.
+func (h *Launches) Place(r bisect.Request) (*workspace.Workspace, bisect.Outcome, bool) {
+	i := h.find(r)
+	if i < 0 {
+		return nil, bisect.Outcome{}, false
+	}
+	return h.begun[i].w, h.begun[i].built, true
+}
+
+// Take goes on with the launch of an order, if it has begun. It is void if it took times too early, or if it failed and
+// what ran beside it may be why.
+func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched, begun bool, err error) {
+	i := h.find(o.Request)
+	if i < 0 {
+		return run, false, nil
+	}
+	l := h.begun[i]
+	h.begun = slices.Delete(h.begun, i, i+1)
+	err = l.finish(ctx, o.Report)
+	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames()
+	h.harmed = h.harmed || h.Void
+	return l.run, true, err
+}
+
+// Beside takes in how the launch of an order ended. It is void if it failed beside one that has begun, unless its results
+// are wrong as those of the bad end, or if it did not tell when that one had to stand still.
+func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
+	out := run.Outcome
+	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
+	if h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks); h.Void {
+		h.harmed = true
+		h.Drop()
+	}
+}
+
+// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
+// count has to end well. Others may well fail: what fails after its load, or long after it was alone, failed by itself.
+func (l *launch) blames() bool {
+	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
+	return well && !o.Speaks || !well && (l.request.Timing || trial.Loads(o.Phase) && o.Wall < 10*l.beside.Seconds())
+}
+
+// Drop ends all launches that have begun, and waits for their end.
+func (h *Launches) Drop() { h.drop(func(*launch) bool { return true }) }
+
+func (h *Launches) drop(match func(*launch) bool) {
+	h.begun = slices.DeleteFunc(h.begun, func(l *launch) bool {
+		if !match(l) {
+			return false
+		}
+		l.cancel()
+		<-l.over
+		l.w.Share.Pause = nil
+		return true
+	})
+}
+
+// Freeze stops the launches that have begun while another one takes times, or lets them go on.
+func (h *Launches) Freeze(on bool) {
+	for _, l := range h.begun {
+		l.mu.Lock()
+		l.frozen = on
+		l.set()
+		l.mu.Unlock()
+	}
+}
+
+// report takes in that the launch enters a phase. Beyond its load it stands still until its turn.
+func (l *launch) report(phase string, limit time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase, l.limit = phase, limit; l.shown != nil {
+		l.shown(phase, limit)
+	} else if !trial.Loads(phase) {
+		l.waits = true
+		l.set()
+	}
+}
+
+// timed takes in that times of the launch begin to count. Before its turn they are worthless, and so is the launch.
+func (l *launch) timed(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if on && l.shown == nil {
+		l.spoiled = true
+		l.cancel()
+	}
+}
+
+// set pauses the processes or lets them go on. The channel holds one word, and a new one replaces an unread one.
+// The caller holds mu.
+func (l *launch) set() {
+	select {
+	case <-l.pause:
+	default:
+	}
+	l.pause <- l.frozen || l.waits
+}
+
+// finish is its turn: it goes on, reports what it does to show, and returns when it has ended.
+func (l *launch) finish(ctx context.Context, show func(phase string, limit time.Duration)) error {
+	defer context.AfterFunc(ctx, l.cancel)()
+	l.mu.Lock()
+	l.beside = time.Since(l.began)
+	l.shown, l.waits, l.frozen = show, false, false
+	if l.phase != "" {
+		show(l.phase, l.limit)
+	}
+	l.set()
+	l.mu.Unlock()
+	<-l.over
+	l.w.Share.Pause = nil
+	return l.err
+}

@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels/harness"
+	"github.com/kbisect/kbisect/pipeline/trial"
+)
+
+// Soon says which launches are likely to be asked for that may begin beside others. It does not wait for them.
+func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
+
+// worthHeadStart is how long the good end must load for a head start to be worth it.
+const worthHeadStart = 300 * time.Millisecond
+
+// begin gives launches that are likely to be asked for a head start beside the launch r, if the program tells when it has
+// loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. What has to be built begins
+// only beside the other side of its proof, and so does what may show the complaint for want of memory.
+func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
+	c, most := &p.Config.Recipe, 2 // both sides of a proof
+	wanted := p.headStart.Wanted(r)
+	if p.prestart == nil || p.clean || c.WholeTimed {
+		return
+	}
+	if p.headStart.Has(r) { // which does not wait any more
+		most++
+	}
+	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
+	for _, next := range wanted {
+		end := next.Purpose == bisect.EndBad
+		switch {
+		case p.headStart.Begun() >= most:
+			return
+		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || p.reference.Times["load"] < worthHeadStart):
+			continue
+		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
+			continue
+		}
+		w, built, err := p.prepare(ctx, next)
+		if err != nil || built.Class != "" { // it will be met again in its turn
+			continue
+		}
+		order := orderOf(p, next, 1)
+		if end && !trial.Mentions(w, order, trial.ProtocolVariable, strings.TrimSuffix(harness.Module, ".py")) || w.ClearCaches() != nil {
+			continue
+		}
+		if end {
+			order.Reference.Speaks = new(true)
+		}
+		order.OnTimed = func(on bool) {
+			p.ahead.freeze(on)
+			p.prestart.Freeze(on)
+		}
+		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order)
+	}
+}
