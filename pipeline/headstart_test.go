@@ -177,3 +177,77 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 		})
 	}
 }
+
+// A launch that begins beside one that tears down, and fails as the bad end did after that is gone, is not made again: nothing
+// ran beside it then. One that fails while both run is.
+func TestFailuresBesideATeardown(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	const bench = `import os, sys, time
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+with open(os.environ["BENCH_LOG"], "a") as log:
+    print(os.environ["KBISECT_PURPOSE"], file=log)
+time.sleep(0.4)
+if os.path.exists("loads") and os.environ["KBISECT_PURPOSE"] == "confirm-culprit" and not os.path.exists(os.environ["BENCH_LOG"] + ".loaded"):
+    open(os.environ["BENCH_LOG"] + ".loaded", "w").close()
+    out.write("check: fail as if memory were short\n")
+    sys.exit(1)
+out.write("phase: compile\n")
+time.sleep(0.1)
+wrong = os.path.exists("wrong")
+out.write("phase: check\ncheck: %s\nphase: teardown\n" % ("fail 3 of 8 values differ" if wrong else "pass"))
+time.sleep(1)
+sys.exit(wrong)
+`
+	for _, loads := range []bool{false, true} {
+		t.Run(fmt.Sprint("it fails while it loads ", loads), func(t *testing.T) {
+			t.Parallel()
+			good, bad := []fixtures.Change{fixtures.Write("bench.py", bench)}, []fixtures.Change{fixtures.Write("wrong", "")}
+			if loads {
+				bad = append(bad, fixtures.Write("loads", ""))
+			}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, good, []fixtures.Change{fixtures.Write("i", "1")}, bad)
+			c := b.Config
+			c.Dir += "-device"
+			c.Recipe.Prestart = true
+			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			p, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			p.machine.greeting = met()
+			ask := func(why bisect.Purpose, commit int, want bisect.Class) {
+				t.Helper()
+				r := bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}}
+				r.Clean = why == bisect.ConfirmCulprit
+				r.AnyStart = why == bisect.Searching || r.Clean
+				r.Tentative = why == bisect.Searching
+				if o, err := p.Sample(t.Context(), r); err != nil || o.Class != want || len(o.Repeated) > 0 {
+					t.Errorf("%s: %s, repeated for %q, %v", why, o.Describe(), o.Repeated, err)
+				}
+			}
+			ask(bisect.EndGood, 0, bisect.OK)
+			ask(bisect.EndBad, 2, bisect.Wrong)
+			ask(bisect.Searching, 0, bisect.OK)
+			if !p.prestart.Leaving() {
+				t.Error("a pass is waited for until it has torn down")
+			}
+			Soon(p, []bisect.Request{{Purpose: bisect.ConfirmCulprit, Candidate: bisect.Candidate{Commit: b.ids[2]}, Clean: true, AnyStart: true}})
+			ask(bisect.Searching, 1, bisect.OK)
+			if p.headStart.Begun() != 1 {
+				t.Error("the culprit has not begun")
+			}
+			ask(bisect.ConfirmCulprit, 2, bisect.Wrong)
+			text, err := os.ReadFile(filepath.Join(b.home, "log"))
+			want := 1
+			if loads {
+				want = 2
+			}
+			if n := strings.Count(string(text), "confirm-culprit"); err != nil || n != want {
+				t.Errorf("the culprit was launched %d times, want %d: %s%v", n, want, text, err)
+			}
+		})
+	}
+}

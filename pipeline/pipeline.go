@@ -480,16 +480,19 @@ func expect(p *Pipeline, o trial.Order) {
 			}
 		}
 	}
+	search := func() {
+		add(bisect.Searching)
+		ws.second = true
+		add(bisect.Searching)
+		ws.second = false
+	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
 	add(bisect.EndGood)
 	add(bisect.EndBad)
-	add(bisect.Searching)
-	ws.second = true
-	add(bisect.Searching)
-	ws.second = false
+	search()
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
-		add(bisect.Searching)
+		search()
 	}
 	go o.Prestart.Fill(true, kinds...)
 }

@@ -89,8 +89,8 @@ func (ws *workspaces) name(r bisect.Request) string {
 }
 
 // turns chooses one of the two workspaces of a search for a launch: the one that has the candidate, or the one in which no
-// process tears down, so that the next candidate is written and loads meanwhile. Where candidates are built, builds ahead
-// have workspaces enough.
+// process tears down, so that the next candidate is written and loads meanwhile, unless only the other one has an interpreter
+// that is ready. Where candidates are built, builds ahead have workspaces enough.
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
 	ws.second = false
@@ -102,7 +102,7 @@ func turns(p *Pipeline, r bisect.Request) {
 		return
 	}
 	if ws.second = true; !Holds(p, r) {
-		ws.second = p.prestart.In(first)
+		ws.second = p.prestart.In(first) && (p.prestart.Ready(ws.of(r)) || !p.prestart.Ready(first))
 	}
 }
 

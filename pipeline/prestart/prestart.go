@@ -65,7 +65,7 @@ type Waiter struct {
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	few   = 2  // processes of a kind that wait in one workspace; up to three times as many if imports are slow and processors many
+	few   = 2  // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
 	most  = 32 // wait all together
 	slow  = 5 * time.Second
 	many  = 8
@@ -250,6 +250,13 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 	return nil
 }
 
+// Ready reports whether a process that waits in a workspace has imported everything.
+func (p *Pool) Ready(w *workspace.Workspace) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool { return x.w == w && x.ready() })
+}
+
 // ready reports that it has imported everything.
 func (x *Waiter) ready() bool {
 	_, err := os.Stat(x.file)
@@ -301,12 +308,15 @@ type Kind struct {
 func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Lock()
 	each, end := few, time.Now().Add(p.patience)
-	if runtime.NumCPU() >= many {
-		each *= min(1+int(p.patience/slow), 3)
+	if p.patience > slow && runtime.NumCPU() >= many {
+		each *= 2
 	}
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
+			if n > few && (k.Why == bisect.ConfirmCulprit || k.Why == bisect.ConfirmParent) { // of which a proof takes few
+				continue
+			}
 			for start(p, k, n) {
 				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return

@@ -84,8 +84,9 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		run, err := x.run(ctx)
 		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
 		// with nothing beside it that may hold the memory of the device.
+		beside = beside && o.Reference.Beside(run.Outcome.Phase) // later it was alone
 		doubtful := (x.waiter != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
-		if doubtful && o.Request.Tentative && (!beside || run.Outcome.Class == bisect.Wrong) && run.Outcome.EndsAs(o.Failure) {
+		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
 		}
 		// It was paused as soon as it said so, but may have taken times before that, and one may hold the pause.

@@ -156,7 +156,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	if !x.proves() {
 		x.waiter = pool.Take(ctx, x.w, spec)
 	}
-	go pool.Fill(false, prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec})
+	go pool.Fill(x.proves(), prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec})
 	if x.waiter == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
