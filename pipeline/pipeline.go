@@ -154,6 +154,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
+		p.reference.LearnCovered(o, p.Config.Recipe.SampleMetric)
 	}
 }
 
@@ -297,9 +298,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		p.notices.addFacts(&o, p.Config.Cases, known)
 		return o, nil
 	}
-	if !r.Timing && !r.AnyStart {
+	if !r.Timing {
 		p.prestart.Await(nil)
-		if r.Purpose == bisect.Searching { // no interpreter that waits will be wanted
+		if r.Purpose == bisect.Searching && !r.AnyStart { // no interpreter that waits will be wanted
 			p.prestart.Drop()
 		}
 	}
@@ -480,19 +481,16 @@ func expect(p *Pipeline, o trial.Order) {
 			}
 		}
 	}
-	search := func() {
-		add(bisect.Searching)
-		ws.second = true
-		add(bisect.Searching)
-		ws.second = false
-	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
 	add(bisect.EndGood)
 	add(bisect.EndBad)
-	search()
+	add(bisect.Searching)
+	ws.second = true
+	add(bisect.Searching)
+	ws.second = false
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
-		search()
+		add(bisect.Searching)
 	}
 	go o.Prestart.Fill(true, kinds...)
 }
@@ -551,6 +549,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
+	begin(ctx, p, r)
+	entered := p.headStart.Watch(p.reference.Times)
+	defer entered("")
 	alone := func(phase string, limit time.Duration) {
 		if !held && !p.reference.Beside(phase) && p.prestart.Leaving() {
 			held = true
@@ -561,6 +562,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			}()
 		}
 		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
+		entered(phase)
 		report(phase, limit)
 	}
 	order := orderOf(p, r, patience)
@@ -569,7 +571,6 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.prestart.Freeze(on)
 	}
 	expect(p, order)
-	begin(ctx, p, r)
 	if p.headStart.Has(r) { // it is past its load already
 		p.prestart.Await(nil)
 	}
@@ -579,6 +580,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.Beside(order, run, err)
 	}
 	p.headStart.Freeze(false)
+	p.headStart.Void = p.headStart.Void || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
 	}

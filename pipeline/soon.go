@@ -23,7 +23,7 @@ const worthHeadStart = 300 * time.Millisecond
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c, most := &p.Config.Recipe, 2 // both sides of a proof
 	wanted := p.headStart.Wanted(r)
-	if p.prestart == nil || p.clean || c.WholeTimed {
+	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
 		return
 	}
 	if p.headStart.Has(r) { // which does not wait any more

@@ -72,17 +72,21 @@ const inMemory = "memory"
 // name is that of the workspace for a request. The ends have their own, since they are launched again and again and
 // keep their builds and caches; each side of a confirmation has a fresh one, in which nothing of the search is left.
 func (ws *workspaces) name(r bisect.Request) string {
-	single := ws.config.single(r)
-	switch {
-	case single && ws.memory != nil && !r.Timing:
-		return inMemory
-	case !single && r.Purpose == bisect.EndGood:
+	if ws.config.single(r) {
+		if ws.memory != nil && !r.Timing {
+			return inMemory
+		}
+		return "search"
+	}
+	switch r.Purpose {
+	case bisect.EndGood:
 		return "good"
-	case !single && r.Purpose == bisect.EndBad:
+	case bisect.EndBad:
 		return "bad"
-	case !single && (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent):
+	case bisect.ConfirmCulprit, bisect.ConfirmParent:
 		return "confirm-" + trial.FileName(r.Candidate)
-	case ws.second && r.Purpose == bisect.Searching:
+	}
+	if ws.second && r.Purpose == bisect.Searching {
 		return secondSearch
 	}
 	return "search"
@@ -94,7 +98,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
 	ws.second = false
-	if r.Purpose != bisect.Searching || !r.Timing && !r.AnyStart || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
+	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	first := ws.of(r)

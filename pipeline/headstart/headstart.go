@@ -6,6 +6,7 @@
 package headstart
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -116,9 +117,48 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 	l := h.begun[i]
 	h.begun = slices.Delete(h.begun, i, i+1)
 	err = l.finish(ctx, o.Report)
-	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames()
-	h.harmed = h.harmed || h.Void
+	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames(len(h.begun) > 0)
+	h.harm(h.Void)
 	return l.run, true, err
+}
+
+// harm ends all launches that have begun, and lets none begin any more, if one was in the way or had to be made again.
+func (h *Launches) harm(void bool) {
+	for _, l := range h.begun {
+		l.mu.Lock()
+		void = void || l.spoiled
+		l.mu.Unlock()
+	}
+	if void {
+		h.harmed = true
+		h.Drop()
+	}
+}
+
+// Watch ends the launches that have begun if the one in turn, which begins now, loads or compiles for longer than a good one
+// may: it may wait for what one of them holds, a lock for instance, while that stands still. good are the longest times of
+// the good end, by phase. The returned function takes in that the one in turn enters a phase; "" is its end.
+func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase string)) {
+	others := slices.Clone(h.begun)
+	patience := func(phase string) time.Duration {
+		usual := cmp.Or(good[phase], good[bisect.WholeTrial], time.Minute) // it is the good end itself
+		return time.Duration(bisect.Patience(usual.Seconds()) * float64(time.Second))
+	}
+	timer := time.AfterFunc(patience("load"), func() {
+		for _, l := range others {
+			l.mu.Lock()
+			if l.shown == nil { // its turn has not come
+				l.spoiled = true
+				l.cancel()
+			}
+			l.mu.Unlock()
+		}
+	})
+	return func(phase string) {
+		if timer.Stop() && phase != "" && !trial.Measures(phase) {
+			timer.Reset(patience(phase))
+		}
+	}
 }
 
 // Beside takes in how the launch of an order ended. It is void if it failed beside one that has begun, unless its results
@@ -126,17 +166,15 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
-	if h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks); h.Void {
-		h.harmed = true
-		h.Drop()
-	}
+	h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks)
+	h.harm(h.Void)
 }
 
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
 // count has to end well. Others may well fail: what fails after its load, or long after it was alone, failed by itself.
-func (l *launch) blames() bool {
+func (l *launch) blames(others bool) bool {
 	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
-	return well && !o.Speaks || !well && (l.request.Timing || trial.Loads(o.Phase) && o.Wall < 10*l.beside.Seconds())
+	return well && !o.Speaks || !well && (l.request.Timing || trial.Loads(o.Phase) && (others || o.Wall < 10*l.beside.Seconds()))
 }
 
 // Drop ends all launches that have begun, and waits for their end.

@@ -84,7 +84,6 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		run, err := x.run(ctx)
 		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
 		// with nothing beside it that may hold the memory of the device.
-		beside = beside && o.Reference.Beside(run.Outcome.Phase) // later it was alone
 		doubtful := (x.waiter != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
 		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/protocol"
 )
@@ -43,6 +44,7 @@ type Reference struct {
 	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
 	Shape  *protocol.Shape          // how much they send; nil while unknown
 	Varies bool                     // they do not always send as much
+	Covers bool                     // a time that the program measures itself covers its load: nothing may disturb that
 }
 
 // Learn takes in a launch of the good end that ended well. Times is replaced and never changed, since the bounds of
@@ -62,6 +64,24 @@ func (g *Reference) Learn(o bisect.Outcome) {
 	}
 	longer(bisect.WholeTrial, o.Wall)
 	g.Times = times
+}
+
+// LearnCovered looks whether the times of a metric, in a launch that ended well, are longer than all that came after the
+// load of the program.
+func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
+	const off = 1.05 // by how much clocks and the order of lines may make it longer
+	after := 0.0
+	for _, ph := range o.Phases {
+		if !Loads(ph.Name) {
+			after += ph.Seconds
+		}
+	}
+	for _, s := range o.Series {
+		for _, v := range s.Values {
+			v, unit := metric.Base(v, s.Unit)
+			g.Covers = g.Covers || s.Metric == name && unit == "s" && v > off*after
+		}
+	}
 }
 
 // learnShape keeps how much good launches send; the least of it, if programs do not always send as much.

@@ -102,3 +102,19 @@ func TestReference(t *testing.T) {
 		t.Errorf("%+v", g.Shape)
 	}
 }
+
+// Times that a program measures from its start cover its load; those of its kernels do not, whatever their unit.
+func TestTimesThatCoverTheLoad(t *testing.T) {
+	phases := []bisect.PhaseTime{{Name: "load", Seconds: 2}, {Name: "compile", Seconds: 0.5}, {Name: "measure", Seconds: 0.1}, {Name: "teardown", Seconds: 3}}
+	for _, c := range []struct {
+		name, unit string
+		value      float64
+		want       bool
+	}{{"t", "s", 2.6, true}, {"t", "ms", 2600, true}, {"t", "ms", 590, false}, {"t", "us", 30, false}, {"t", "GB/s", 900, false}, {"other", "s", 2.6, false}} {
+		var g Reference
+		g.LearnCovered(bisect.Outcome{Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}}, "t")
+		if g.Covers != c.want {
+			t.Errorf("%s of %g %s cover the load: %v", c.name, c.value, c.unit, g.Covers)
+		}
+	}
+}

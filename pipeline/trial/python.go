@@ -88,7 +88,7 @@ func (x *process) imports() bool {
 func (x *process) suits() bool {
 	p, r := x.order.Recipe, x.order.Request
 	counted := slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == "cpu" || s.From == metrics.Instructions })
-	return (r.AnyStart || r.Timing && !p.WholeTimed && !x.probed && !counted) && x.imports()
+	return (r.AnyStart || r.Timing && !p.WholeTimed && !x.order.Reference.Covers && !x.probed && !counted) && x.imports()
 }
 
 // proves reports that a process is the first one of its side of a proof: it is started as a user would, and awaited.
@@ -98,11 +98,10 @@ func (x *process) proves() bool {
 }
 
 // leaves reports whether a process that has sent its last line may tear down beside the next one: only its times
-// count or whether its results are right, and they come by the protocol alone.
+// count, and they come by the protocol alone.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
-	said := r.Timing && !x.probed || r.AnyStart && x.order.Failure.Class == bisect.Wrong
-	return x.order.Prestart != nil && x.order.Prestart.Leaves() && said && !x.proves() && !p.WholeTimed &&
+	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.order.Reference.Covers && !x.probed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
