@@ -69,7 +69,7 @@ func (g *Reference) Learn(o bisect.Outcome) {
 // LearnCovered looks whether the times of a metric, in a launch that ended well, are longer than all that came after the
 // load of the program.
 func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
-	const off = 1.05 // by how much clocks and the order of lines may make it longer
+	const least = 0.1 // seconds of the load
 	after := 0.0
 	for _, ph := range o.Phases {
 		if !Loads(ph.Name) {
@@ -79,7 +79,7 @@ func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
 	for _, s := range o.Series {
 		for _, v := range s.Values {
 			v, unit := metric.Base(v, s.Unit)
-			g.Covers = g.Covers || s.Metric == name && unit == "s" && v > off*after
+			g.Covers = g.Covers || s.Metric == name && unit == "s" && v > after+least
 		}
 	}
 }

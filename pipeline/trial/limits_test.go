@@ -110,7 +110,7 @@ func TestTimesThatCoverTheLoad(t *testing.T) {
 		name, unit string
 		value      float64
 		want       bool
-	}{{"t", "s", 2.6, true}, {"t", "ms", 2600, true}, {"t", "ms", 590, false}, {"t", "us", 30, false}, {"t", "GB/s", 900, false}, {"other", "s", 2.6, false}} {
+	}{{"t", "s", 2.6, true}, {"t", "ms", 2600, true}, {"t", "ms", 690, false}, {"t", "us", 30, false}, {"t", "GB/s", 900, false}, {"other", "s", 2.6, false}} {
 		var g Reference
 		g.LearnCovered(bisect.Outcome{Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}}, "t")
 		if g.Covers != c.want {

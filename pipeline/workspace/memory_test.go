@@ -70,7 +70,7 @@ func TestCrowded(t *testing.T) {
 	m := small(t)
 	for name, script := range map[string]string{
 		"goes on":   "head -c 3000000 /dev/zero >big; sleep 1000",
-		"has ended": "head -c 3000000 /dev/zero >$TMPDIR/big",
+		"has ended": "head -c 60000000 /dev/zero >$TMPDIR/big", // far more than what another test may remove meanwhile
 	} {
 		root, w := fast(t, m)
 		if root.Crowded() {
