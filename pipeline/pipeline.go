@@ -176,6 +176,7 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
+	p.headStart.Settle(r)
 	turns(p, r)
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)

@@ -11,7 +11,8 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
-// Soon says which launches are likely to be asked for that may begin beside others. It does not wait for them.
+// Soon says which launches are likely to be asked for that may begin beside others. It may be called while a pipeline makes
+// a trial.
 func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 
 // worthHeadStart is how long the good end must load for a head start to be worth it.

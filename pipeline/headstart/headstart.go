@@ -17,13 +17,15 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Launches are those that have begun before their turn. The methods are called from one goroutine. The zero value is
-// ready.
+// Launches are those that have begun before their turn. All methods but Want are called by one goroutine at a time, that
+// which makes the launches. The zero value is ready.
 type Launches struct {
-	Void   bool             // the last launch has to be made again alone
-	harmed bool             // one was void: nothing begins before its turn any more
-	wanted []bisect.Request // may begin before their turn
+	Void   bool // the last launch has to be made again alone
+	harmed bool // one was void: nothing begins before its turn any more
 	begun  []*launch
+
+	mu     sync.Mutex
+	wanted []bisect.Request // may begin before their turn
 }
 
 // launch is one that has begun. report and timed are called by the launch itself.
@@ -48,17 +50,28 @@ type launch struct {
 	spoiled bool                                    // it took times before its turn
 }
 
-// Want takes in which launches are likely to be asked for, and end those that have begun and are not among them.
+// Want takes in which launches are likely to be asked for.
 func (h *Launches) Want(next []bisect.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.wanted = slices.Clone(next)
+}
+
+// Settle ends the launches that have begun and are not wanted any more, before r is made.
+func (h *Launches) Settle(r bisect.Request) {
+	h.mu.Lock()
+	wanted := append(slices.Clone(h.wanted), r)
+	h.mu.Unlock()
 	h.drop(func(l *launch) bool {
-		return !slices.ContainsFunc(next, func(r bisect.Request) bool { return r.ID() == l.request.ID() })
+		return !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
 	})
 }
 
 // Wanted are the launches that are likely to be asked for after r, which is asked for now, and have not begun. There are none
 // once something had to be made again because of one.
 func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.wanted = slices.DeleteFunc(h.wanted, func(w bisect.Request) bool { return w.ID() == r.ID() })
 	for _, w := range h.wanted {
 		if h.find(w) < 0 && !h.harmed {
