@@ -19,12 +19,13 @@ func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 const worthHeadStart = 300 * time.Millisecond
 
 // begin gives launches that are likely to be asked for a head start beside the launch r, if the program tells when it has
-// loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. What has to be built begins
-// only beside the other side of its proof, and so does what may show the complaint for want of memory.
+// loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. A candidate that has to be
+// built begins only beside the other side of its proof. So does any other unless times or results are the complaint, since
+// a crash may come from too little memory.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c, most := &p.Config.Recipe, 2 // both sides of a proof
 	wanted := p.headStart.Wanted(r)
-	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
+	if p.prestart == nil || p.clean || p.reference.StartCounts(*c) {
 		return
 	}
 	if p.headStart.Has(r) { // which does not wait any more

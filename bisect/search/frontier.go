@@ -63,8 +63,8 @@ func Soon(r *Run, next ...Wanted) {
 	l.Search.Soon(out)
 }
 
-// proofSoon tells of the first launches that a proof of the likeliest culprit takes, once it is likely. It keeps to the one
-// that it has told of as long as that may be the culprit.
+// proofSoon announces the first launches of a proof, once some commit is likely to be the culprit. It stays with that commit
+// until it is all but cleared.
 func proofSoon(r *Run) {
 	const likely, possible = 0.45, 0.2
 	if r.Search.Soon == nil || r.Search.Fast {

@@ -34,7 +34,7 @@ type Run struct {
 
 	graph    *bisect.Graph
 	foreseen map[int]bool // commits that are built, or being built, before they are asked for
-	likely   int          // the commit of which proofSoon has told; -1: none
+	likely   int          // the commit whose proof proofSoon has announced; -1: none
 }
 
 // Answer says what an outcome means to a question.

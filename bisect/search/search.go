@@ -56,7 +56,7 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	// Soon is told which launches are likely to be asked for that may begin beside others: the first one of the bad end, and
+	// Soon is told of launches that will probably be asked for and may begin beside others: the first of the bad end and
 	// those of a proof. May be nil.
 	Soon  func([]bisect.Request)
 	Batch func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil

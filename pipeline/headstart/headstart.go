@@ -21,7 +21,7 @@ import (
 // which makes the launches. The zero value is ready.
 type Launches struct {
 	Void   bool // the last launch has to be made again alone
-	harmed bool // one was void: nothing begins before its turn any more
+	harmed bool // one was void, or in the way: nothing begins before its turn any more
 	begun  []*launch
 
 	mu     sync.Mutex
@@ -47,7 +47,7 @@ type launch struct {
 	phase   string    // in which it is
 	limit   time.Duration
 	shown   func(phase string, limit time.Duration) // nil before its turn
-	spoiled bool                                    // it took times before its turn
+	spoiled bool                                    // it took times before its turn, or was in the way
 }
 
 // Want takes in which launches are likely to be asked for.
@@ -153,8 +153,11 @@ func (h *Launches) harm(void bool) {
 // the good end, by phase. The returned function takes in that the one in turn enters a phase; "" is its end.
 func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase string)) {
 	others := slices.Clone(h.begun)
+	if len(others) == 0 {
+		return func(string) {}
+	}
 	patience := func(phase string) time.Duration {
-		usual := cmp.Or(good[phase], good[bisect.WholeTrial], time.Minute) // it is the good end itself
+		usual := cmp.Or(good[phase], good[bisect.WholeTrial], time.Minute) // the last while the good end itself runs for the first time
 		return time.Duration(bisect.Patience(usual.Seconds()) * float64(time.Second))
 	}
 	timer := time.AfterFunc(patience("load"), func() {

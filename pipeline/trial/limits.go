@@ -84,6 +84,9 @@ func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
 	}
 }
 
+// StartCounts reports that what is compared covers the start of a process, which nothing may disturb then.
+func (g *Reference) StartCounts(p Recipe) bool { return p.WholeTimed || g.Covers }
+
 // learnShape keeps how much good launches send; the least of it, if programs do not always send as much.
 func (g *Reference) learnShape(o bisect.Outcome) {
 	var s protocol.Shape

@@ -88,7 +88,7 @@ func (x *process) imports() bool {
 func (x *process) suits() bool {
 	p, r := x.order.Recipe, x.order.Request
 	counted := slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == "cpu" || s.From == metrics.Instructions })
-	return (r.AnyStart || r.Timing && !p.WholeTimed && !x.order.Reference.Covers && !x.probed && !counted) && x.imports()
+	return (r.AnyStart || r.Timing && !x.order.Reference.StartCounts(p) && !x.probed && !counted) && x.imports()
 }
 
 // proves reports that a process is the first one of its side of a proof: it is started as a user would, and awaited.
@@ -101,7 +101,7 @@ func (x *process) proves() bool {
 // count, and they come by the protocol alone.
 func (x *process) leaves() bool {
 	p, r := x.order.Recipe, x.order.Request
-	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !p.WholeTimed && !x.order.Reference.Covers && !x.probed &&
+	return x.order.Prestart != nil && x.order.Prestart.Leaves() && r.Timing && !x.proves() && !x.order.Reference.StartCounts(p) && !x.probed &&
 		x.alone && !x.plain && len(p.Patterns)+len(p.Sources) == 0 && !x.w.Sandboxed()
 }
 
