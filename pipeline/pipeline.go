@@ -538,7 +538,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.before = before
 	// While the launch before still tears down, this one may load its program, fill memory and compile. Before it does more it
-	// is paused until the other is gone, once. The channel has room for both words, whether or not anybody reads them.
+	// is paused until the other stands still or is gone, once. The channel has room for both words, whether or not anybody reads
+	// them.
 	pause, held := make(chan bool, 2), false
 	w.Share.Pause = pause
 	defer func() { w.Share.Pause = nil }()
@@ -550,6 +551,11 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
+	// It stands still until this launch is over, whose last phase is its own teardown.
+	halt := func() {
+		good := p.reference.Times[bisect.WholeTrial].Seconds()
+		p.prestart.Halt(time.Duration(bisect.Patience(good) * float64(time.Second)))
+	}
 	begin(ctx, p, r)
 	entered := p.headStart.Watch(p.reference.Times)
 	defer entered("")
@@ -558,7 +564,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			held = true
 			pause <- true
 			go func() {
-				p.prestart.Await(nil)
+				halt()
 				pause <- false
 			}()
 		}
@@ -573,7 +579,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	expect(p, order)
 	if p.headStart.Has(r) { // it is past its load already
-		p.prestart.Await(nil)
+		halt()
 	}
 	run, begun, err := p.headStart.Take(ctx, order)
 	if !begun {
@@ -581,9 +587,10 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.Beside(order, run, err)
 	}
 	p.headStart.Freeze(false)
-	p.headStart.Void = p.headStart.Void || begun && r.Timing && p.reference.Covers // which was not known yet
+	late := p.prestart.Release()
+	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
-		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside a launch that loaded before its turn"}, nil
+		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
 	p.left = run.Left || p.headStart.Begun() > 0
 	p.Config.doing("device state")

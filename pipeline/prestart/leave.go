@@ -3,18 +3,53 @@ package prestart
 import (
 	"context"
 	"slices"
+	"time"
 
+	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// leaver is a process that has sent its last line and tears down beside what comes next.
-type leaver struct {
-	w    *workspace.Workspace
-	done chan struct{} // closed when it is gone
+// Leaver is a process that tears down beside what comes next once it has sent its last line, if a pool takes it over.
+type Leaver struct {
+	w     *workspace.Workspace
+	done  chan struct{} // closed when it is gone
+	pause chan bool     // see [proc.Spec.Pause]
+	still chan bool     // what [proc.Spec.OnPause] was told last
+	halt  bool          // it stands still, by [Pool.Halt]; guarded by the pool's mutex
+}
+
+// NewLeaver prepares the process of a spec, which starts in a workspace next, for [Pool.Leave].
+func NewLeaver(w *workspace.Workspace, s *proc.Spec) *Leaver {
+	x := &Leaver{w: w, done: make(chan struct{}), pause: w.Share.Pause, still: make(chan bool, 1)}
+	if x.pause == nil {
+		x.pause = make(chan bool)
+		s.Pause = x.pause
+	}
+	s.OnPause = func(still bool) {
+		x.forget()
+		x.still <- still
+	}
+	return x
+}
+
+// forget drops what OnPause was told.
+func (x *Leaver) forget() {
+	select {
+	case <-x.still:
+	default:
+	}
+}
+
+// set stops it or lets it go on. Every word has to be read, or a pause could be lost, so that nobody hears of it.
+func (x *Leaver) set(halt bool) {
+	select {
+	case x.pause <- halt:
+	case <-x.done:
+	}
 }
 
 // Leaves reports whether processes may tear down beside what comes next. They may not once one of them failed while
-// it did, or took longer than the next one took to get ready; see Stay.
+// it did, or was in the way of the next one; see Stay.
 func (p *Pool) Leaves() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,10 +63,9 @@ func (p *Pool) Stay() {
 	p.stays = true
 }
 
-// Leave takes over a process in a workspace that has sent its last line. end ends it, and is called if ctx of the
-// pool ends. well waits for its end and reports whether it was a good one; it runs in a goroutine of the pool's.
-func (p *Pool) Leave(w *workspace.Workspace, end func(), well func() bool) {
-	x := leaver{w, make(chan struct{})}
+// Leave takes over a process that has sent its last line. end ends it, and is called if ctx of the pool ends. well waits for
+// its end and reports whether it was a good one; it runs in a goroutine of the pool's.
+func (p *Pool) Leave(x *Leaver, end func(), well func() bool) {
 	stop := context.AfterFunc(p.ctx, end)
 	p.mu.Lock()
 	p.leaving = append(p.leaving, x)
@@ -45,27 +79,96 @@ func (p *Pool) Leave(w *workspace.Workspace, end func(), well func() bool) {
 	}()
 }
 
-// Leaving reports whether a process is still tearing down.
-func (p *Pool) Leaving() bool { return len(p.left(nil)) > 0 }
+// Leaving reports whether a process tears down, and does not stand still.
+func (p *Pool) Leaving() bool {
+	all := p.left(nil)
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(all, func(x *Leaver) bool { return !x.halt })
+}
 
-// In reports whether a process of a workspace is still tearing down.
+// In reports whether a process of a workspace is still there.
 func (p *Pool) In(w *workspace.Workspace) bool { return len(p.left(w)) > 0 }
 
 // Await waits for those in a workspace that still tear down, or, for nil, in any.
 func (p *Pool) Await(w *workspace.Workspace) {
 	for _, x := range p.left(w) {
+		p.release(x)
+	}
+	for _, x := range p.left(w) {
 		<-x.done
 	}
 }
 
+// Halt returns when nothing of those that tear down runs any more: the last one stands still, unless it is at its very end,
+// and the others are gone, so that no more than one holds memory of the device beside the launch in turn. If [Pool.Release]
+// does not follow within patience, the launch in turn may wait for what the last one holds: it is let go.
+func (p *Pool) Halt(patience time.Duration) {
+	all := p.left(nil)
+	for i, x := range all {
+		if i == len(all)-1 && x.stop() {
+			p.mu.Lock()
+			x.halt = true
+			p.stuck = time.AfterFunc(patience, func() {
+				if p.release(x) {
+					p.Stay()
+					p.late.Store(true)
+				}
+			})
+			p.mu.Unlock()
+			return
+		}
+		<-x.done
+	}
+}
+
+// stop stops it, and reports whether it stands still; else it is gone or ends.
+func (x *Leaver) stop() (still bool) {
+	x.forget()
+	x.set(true)
+	select {
+	case still = <-x.still:
+	case <-x.done:
+	}
+	if !still {
+		x.set(false)
+	}
+	return still
+}
+
+// release lets one go on, if Halt has stopped it.
+func (p *Pool) release(x *Leaver) (halted bool) {
+	p.mu.Lock()
+	if halted = x.halt; halted {
+		x.halt = false
+		p.stuck.Stop()
+	}
+	p.mu.Unlock()
+	if halted {
+		x.set(false)
+	}
+	return halted
+}
+
+// Release lets the one go on that Halt has stopped. late is true if it had to go on before.
+func (p *Pool) Release() (late bool) {
+	for _, x := range p.left(nil) {
+		p.release(x)
+	}
+	return p != nil && p.late.Swap(false)
+}
+
 // left are the processes in a workspace, or in any, that still tear down.
-func (p *Pool) left(w *workspace.Workspace) (out []leaver) {
+func (p *Pool) left(w *workspace.Workspace) (out []*Leaver) {
 	if p == nil {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.leaving = slices.DeleteFunc(p.leaving, func(x leaver) bool {
+	p.leaving = slices.DeleteFunc(p.leaving, func(x *Leaver) bool {
 		select {
 		case <-x.done:
 			return true

@@ -1,8 +1,8 @@
 // Package prestart starts the interpreters of Python programs before their turn. What the processes of a search's ends
 // have imported from outside of the repository is imported while earlier launches run, in stretches whose times do
 // not count; the program itself begins at its turn, in a fresh process as ever. At the other end of a launch, a
-// process that has sent its last line may tear down beside the next one, until times are taken again. A [Pool] does
-// both; a [Waiter] is one process that waits.
+// process that has sent its last line may tear down beside the next one, and stands still while times are taken. A [Pool]
+// does both; a [Waiter] is one process that waits.
 //
 // A process is bound to a workspace, where it finds its caches, and the imported modules must be the ones that the
 // candidate would import. Package trial decides which launches suit, and whether a failure is repeated without any
@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -48,8 +49,10 @@ type Pool struct {
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
 	closed   bool
-	leaving  []leaver
-	stays    bool // no process tears down beside the next one any more
+	leaving  []*Leaver
+	stuck    *time.Timer // of the one that stands still, see Halt
+	late     atomic.Bool // it was let go because its time was over
+	stays    bool        // no process tears down beside the next one any more
 }
 
 // Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes

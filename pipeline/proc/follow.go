@@ -377,6 +377,9 @@ func (t *trial) stands(r warden.Report) {
 	at := t.start.Add(time.Duration(r.Mono - t.mono))
 	if r.Event == warden.EventFrozen {
 		t.clock.pause(at)
+		if t.spec.OnPause != nil {
+			t.spec.OnPause(r.Still)
+		}
 	} else {
 		t.clock.resume(at)
 	}

@@ -65,6 +65,8 @@ func TestPause(t *testing.T) {
 		pause := make(chan bool)
 		s := contained(shell(t, busy+"i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exit 5"), way)
 		s.Pause = pause
+		var pauses []bool // whether it stood still
+		s.OnPause = func(still bool) { pauses = append(pauses, still) }
 		wait := begin(t.Context(), s)
 		for range 2 {
 			pause <- true
@@ -78,8 +80,8 @@ func TestPause(t *testing.T) {
 			eventually(t, "moves again", func() bool { return used(t, s.Cookie) != frozen })
 		}
 		r, err := wait()
-		if err != nil || r.Exit != 5 || r.Paused < 500*time.Millisecond {
-			t.Errorf("%+v, %v", r, err)
+		if err != nil || r.Exit != 5 || r.Paused < 500*time.Millisecond || !slices.Equal(pauses, []bool{true, true}) {
+			t.Errorf("%+v, %v; stood still: %v", r, err, pauses)
 		}
 	})
 }

@@ -89,7 +89,7 @@ type turn struct {
 // Start starts a program before its turn. It is expected to do nothing that shows until it has read the descriptor that
 // [GateVariable] names to its end, and to exit where it finds nothing there. No time counts until then.
 //
-// Of s, everything must be as it will be in [Held.Run] but Output, Watch, Closed, OnOutput, Pause and the limits;
+// Of s, everything must be as it will be in [Held.Run] but Output, Watch, Closed, OnOutput, Pause, OnPause and the limits;
 // Protocol must be set, and Sandbox must not.
 func Start(ctx context.Context, s Spec) (*Held, error) {
 	s = s.withDefaults()

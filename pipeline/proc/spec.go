@@ -92,6 +92,10 @@ type Spec struct {
 	// the leader: send in a select with an alternative.
 	Pause <-chan bool
 
+	// OnPause, when not nil, is called once for each pause when the tree stands still. still
+	// is false where the kernel is busy with one of its processes, as it is at its end.
+	OnPause func(still bool)
+
 	// MemoryMax bounds the memory of the whole tree in bytes, 0 for no bound.
 	// Where the tree has a control group with the memory controller the kernel
 	// holds it; everywhere else what the processes hold alone is added up twice a

@@ -113,6 +113,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 	}
 	x.said = make(chan struct{})
 	return x.w.RunBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
+		leaver := prestart.NewLeaver(x.w, &spec)
 		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, cancel)
 		gone := make(chan struct{})
@@ -134,7 +135,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 			return res, err
 		}
 		x.left = true
-		x.order.Prestart.Leave(x.w, cancel, func() bool {
+		x.order.Prestart.Leave(leaver, cancel, func() bool {
 			<-gone
 			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
 		})

@@ -52,9 +52,9 @@ type Workspace struct {
 
 // Share is what the processes of a workspace get of the machine.
 type Share struct {
-	CPUs  []int       // nil for all
-	Nice  int         // 0 is ours
-	Pause <-chan bool // see [proc.Spec.Pause]; may be nil
+	CPUs  []int     // nil for all
+	Nice  int       // 0 is ours
+	Pause chan bool // see [proc.Spec.Pause]; may be nil
 }
 
 // Contents is what a workspace holds. Package trial keeps it; Switch resets all but Dirty and Reads.

@@ -87,19 +87,16 @@ func (g *Group) write(file, text string) bool {
 func (g *Group) Kill() bool { return g.write("cgroup.kill", "1") }
 
 // Freeze stops or continues all processes of g. It reports whether the kernel
-// could; that all have come to a halt is awaited within a bound.
-func (g *Group) Freeze(on bool) bool {
+// could, and whether all came to a halt within a bound.
+func (g *Group) Freeze(on bool) (could, still bool) {
 	want := 0
 	if on {
 		want = 1
 	}
 	if !g.write("cgroup.freeze", strconv.Itoa(want)) {
-		return false
+		return false, false
 	}
-	if on {
-		ps.Within(frozenBound, func() bool { return g.number("cgroup.events", "frozen") == 1 })
-	}
-	return true
+	return true, on && ps.Within(frozenBound, func() bool { return g.number("cgroup.events", "frozen") == 1 })
 }
 
 // Empties waits for the end of the last process in g, and reports whether it came

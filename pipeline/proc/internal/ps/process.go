@@ -101,10 +101,14 @@ func (p Process) Link(name string) string {
 	return s
 }
 
+const exiting = 0x4 // PF_EXITING
+
+// Exiting reports that the kernel is ending p, or its first thread: nothing stops it there.
+func (p Process) Exiting() bool { return p.flags&exiting != 0 }
+
 // Running reports whether pid is a child of parent that has not begun to end: at least one thread has not. The kernel
 // marks a thread that ends before it closes the descriptors of the process.
 func Running(pid, parent int) bool {
-	const exiting = 0x4 // PF_EXITING
 	p, err := Read(pid)
 	if err != nil || p.PPID != parent {
 		return false

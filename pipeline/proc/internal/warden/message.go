@@ -79,6 +79,8 @@ type Report struct {
 	Killed bool `json:",omitempty"` // ended: a command came first
 	Halted bool `json:",omitempty"` // ended: the leader stood still when the command came, by a signal not ours
 
+	Still bool `json:",omitempty"` // frozen: nothing runs any more, not even in the kernel
+
 	Reaped   bool          `json:",omitempty"` // gone: Status is known
 	Status   uint32        `json:",omitempty"` // wait status of the leader
 	User     time.Duration `json:",omitempty"`
@@ -101,7 +103,7 @@ const (
 	EventHello   Event = "hello"   // the warden runs
 	EventRefused Event = "refused" // the kernel did not start the program
 	EventStarted Event = "started" // the leader runs
-	EventFrozen  Event = "frozen"  // nothing of the tree runs any more
+	EventFrozen  Event = "frozen"  // the tree was told to stand still
 	EventThawed  Event = "thawed"  // it runs again
 	EventEnded   Event = "ended"   // the leader has ended
 	EventGone    Event = "gone"    // the whole tree has, or is stuck

@@ -18,12 +18,14 @@ type pause struct {
 	stopped []ps.Process // by us one by one, where the group cannot freeze
 }
 
-// begin brings the tree to a halt.
-func (p *pause) begin() {
+// begin brings the tree to a halt. It reports whether nothing of it moves any more.
+func (p *pause) begin() (still bool) {
 	p.on = true
-	if !p.tree.group.Freeze(true) {
-		p.stopAll()
+	could, still := p.tree.group.Freeze(true)
+	if !could {
+		still = p.stopAll()
 	}
+	return still
 }
 
 // end lets the tree go on.
@@ -38,23 +40,23 @@ func (p *pause) end() {
 
 // stopAll stops every process of the tree except those that are stopped already:
 // they are not ours to continue.
-func (p *pause) stopAll() {
+func (p *pause) stopAll() (still bool) {
 	_, _ = ps.Halt(p.tree.below, func(one ps.Process) {
 		if one.State != 'T' && one.State != 't' {
 			p.stopped = append(p.stopped, one)
 			one.Signal(unix.SIGSTOP)
 		}
 	})
-	ps.Within(stopBound, p.standsStill)
+	return ps.Within(stopBound, p.standsStill)
 }
 
 // standsStill reports whether no process of the tree can run. One in state D
-// will stop before it leaves the kernel; it may well wait for one that is
-// stopped already, as after vfork.
+// will stop before it leaves the kernel, unless it ends there; it may well wait
+// for one that is stopped already, as after vfork.
 func (p *pause) standsStill() bool {
 	all, err := p.tree.below()
 	for _, one := range all {
-		if one.Alive() && one.State != 'T' && one.State != 't' && one.State != 'D' {
+		if one.Alive() && one.State != 'T' && one.State != 't' && (one.State != 'D' || one.Exiting()) {
 			return false
 		}
 	}

@@ -124,8 +124,7 @@ func (s *supervisor) setPause(on bool) {
 	}
 	at := Monotonic()
 	if on {
-		s.pause.begin()
-		s.report(Report{Event: EventFrozen, Mono: at})
+		s.report(Report{Event: EventFrozen, Still: s.pause.begin(), Mono: at})
 	} else {
 		s.pause.end()
 		s.report(Report{Event: EventThawed, Mono: at})
