@@ -485,10 +485,10 @@ func expect(p *Pipeline, o trial.Order) {
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
 	add(bisect.EndGood)
 	add(bisect.EndBad)
-	add(bisect.Searching)
-	ws.second = true
-	add(bisect.Searching)
-	ws.second = false
+	for ws.turn = range searches {
+		add(bisect.Searching)
+	}
+	ws.turn = 0
 	if r.Purpose == bisect.EndBad && r.Nth == 0 {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		add(bisect.Searching)

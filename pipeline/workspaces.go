@@ -19,8 +19,8 @@ type workspaces struct {
 	root   *workspace.Root
 	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
-	proofs int  // workspaces of proofs so far, which numbers their folders
-	second bool // launches of the search are made in the second of its two workspaces, see turns
+	proofs int // workspaces of proofs so far, which numbers their folders
+	turn   int // which of its workspaces launches of the search are made in, see turns
 }
 
 // openMemory makes a root in memory, if candidates may lie there and fit, else the disk is used. Where a launch has a
@@ -62,8 +62,9 @@ func (ws *workspaces) leaveCrowded(ctx context.Context) (void bool, err error) {
 	return true, nil
 }
 
-// secondSearch is the second workspace for launches of the search, see turns.
-const secondSearch = "search-2"
+// searches are the workspaces for launches of the search, see turns: while a process tears down in one and another stands
+// still in its teardown, a third is free.
+var searches = []string{"search", "search-2", "search-3"}
 
 // inMemory is the workspace in memory. Launches whose times are compared are made on the disk, where their files
 // lie when the user runs them.
@@ -86,28 +87,38 @@ func (ws *workspaces) name(r bisect.Request) string {
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
 		return "confirm-" + trial.FileName(r.Candidate)
 	}
-	if ws.second && r.Purpose == bisect.Searching {
-		return secondSearch
+	if r.Purpose == bisect.Searching {
+		return searches[ws.turn]
 	}
 	return "search"
 }
 
-// turns chooses one of the two workspaces of a search for a launch: the one that has the candidate, or the one in which no
-// process tears down, so that the next candidate is written and loads meanwhile, unless only the other one has an interpreter
-// that is ready. Where candidates are built, builds ahead have workspaces enough.
+// turns chooses one of the workspaces of a search for a launch: the one that has the candidate, or else one with an
+// interpreter that is ready, and in which no process tears down, so that the next candidate is written and loads meanwhile.
+// Where candidates are built, builds ahead have workspaces enough.
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
-	ws.second = false
-	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 {
+	ws.turn = 0
+	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 || ws.of(r) == nil {
 		return
 	}
-	first := ws.of(r)
-	if first == nil || Holds(p, r) {
-		return
+	best, most := 0, -1
+	for ws.turn = range searches {
+		if Holds(p, r) {
+			return
+		}
+		suits, w := 0, ws.of(r)
+		if w != nil && p.prestart.Ready(w) {
+			suits += 2
+		}
+		if w == nil || !p.prestart.In(w) {
+			suits++
+		}
+		if suits > most {
+			best, most = ws.turn, suits
+		}
 	}
-	if ws.second = true; !Holds(p, r) {
-		ws.second = p.prestart.In(first) && (p.prestart.Ready(ws.of(r)) || !p.prestart.Ready(first))
-	}
+	ws.turn = best
 }
 
 // of is the workspace for a request, or nil if it was not opened.

@@ -259,6 +259,7 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 	for _, x := range []struct {
 		name, toml string
 		args       string // seconds of load and teardown, and of compiling
+		locks      bool   // only one at a time may take times, and holds that until it ends
 		wrong      []int  // commits that end with 1, after all that they say
 		beside     int    // launches that began before the one before had ended: at least
 		compiling  int    // launches that compiled before that: at least
@@ -269,6 +270,7 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 		{name: "a teardown that stands still before the next one compiles", args: `"0", "0.9", "0.1"`, beside: 2},
 		{name: "a teardown that is over before the next one has compiled", args: `"0.1", "0.5", "0.6", "0.3"`, beside: 2, compiling: 2},
 		{name: "a teardown that stands still while the next one warms up", args: `"0.1", "0.9", "0.1", "0.3"`, beside: 2, compiling: 2},
+		{name: "a teardown that the next one waits for while it takes times", args: `"0.1", "0.4", "0.1", "0.3"`, locks: true, beside: 1},
 		{name: "failures of others in their teardown", args: `"0.7", "0.5"`, wrong: []int{2, 3, 4}, beside: 1},
 		{name: "failures that are the complaint", args: `"0.05", "0.1"`, wrong: []int{7, 8, 9, 10, 11}},
 	} {
@@ -279,6 +281,9 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 				files := map[string]string{"bench.py": leavingBench, "us": "100"}
 				if i >= 7 && !slices.Contains(x.wrong, 7) {
 					files["us"] = "115"
+				}
+				if x.locks {
+					files["bench.py"] = strings.Replace(leavingBench, "first =", "import fcntl\nheld = open(os.environ['NOTES'] + '.lock', 'w')\nfcntl.flock(held, fcntl.LOCK_EX)\nfirst =", 1)
 				}
 				if _ = os.Remove(filepath.Join(r.dir, "wrong")); slices.Contains(x.wrong, i) {
 					files["wrong"] = ""

@@ -317,7 +317,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
-			if n > few && (k.Why == bisect.ConfirmCulprit || k.Why == bisect.ConfirmParent) { // of which a proof takes few
+			if n > few+1 && (k.Why == bisect.ConfirmCulprit || k.Why == bisect.ConfirmParent) { // of which a proof takes few
 				continue
 			}
 			for start(p, k, n) {
