@@ -287,3 +287,42 @@ json.dumps(object())
 		t.Errorf("%q in\n%s", got, out)
 	}
 }
+
+// What a program has imported is known when it sends its first line by os.write, and again at its end.
+func TestModulesAreToldEarly(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	dir := t.TempDir()
+	if err := WriteEarly(dir); err != nil {
+		t.Fatal(err)
+	}
+	list, program := filepath.Join(dir, "list"), filepath.Join(dir, "program.py")
+	text := `import json, os, sys
+number = int(os.environ["KBISECT_FD"])
+def told():
+    try:
+        return [name in open(sys.argv[1]).read().split() for name in ("json.decoder", "colorsys")]
+    except OSError:
+        return None
+os.write(1, b"")
+print(told())
+os.write(number, b"phase: compile\n")
+print(told(), os.write.__name__)
+import colorsys
+os.write(number, b"phase: measure\n")
+print(told())
+`
+	if err := os.WriteFile(program, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("python3", program, list)
+	cmd.Env = append(ProbeEnv(os.Environ(), dir), "KBISECT_FD=2", LearnModules+"="+list, OutsideOf+"="+dir)
+	var lines strings.Builder
+	cmd.Stderr = &lines
+	out, err := cmd.Output()
+	want := "None\n[True, False] write\n[True, False]\n"
+	if after, _ := os.ReadFile(list); err != nil || string(out) != want || lines.String() != "phase: compile\nphase: measure\n" || !strings.Contains(string(after), "colorsys\n") {
+		t.Errorf("%v, it printed %q, sent %q, told %d bytes at its end; want %q", err, out, lines.String(), len(after), want)
+	}
+}

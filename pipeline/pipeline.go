@@ -155,6 +155,9 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
 		p.reference.LearnCovered(o, p.Config.Recipe.SampleMetric)
+		if p.reference.StartCounts(p.Config.Recipe) {
+			p.prestart.Drop()
+		}
 	}
 }
 
@@ -470,8 +473,15 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 func expect(p *Pipeline, o trial.Order) {
 	ws, r := &p.workspaces, o.Request
 	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
-	if !end || o.Prestart == nil || !o.Prestart.Knows(r) || len(p.Config.Recipe.Plan.Build) > 0 {
+	if !end || o.Prestart == nil || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
+	}
+	known := o.Prestart.Knows(r)
+	if !known {
+		if !o.Prestart.Wants(r) {
+			return
+		}
+		o.Reference.Speaks = new(true) // or it will not be known before it ends
 	}
 	var kinds []prestart.Kind
 	add := func(why bisect.Purpose) {
@@ -489,11 +499,15 @@ func expect(p *Pipeline, o trial.Order) {
 		add(bisect.Searching)
 	}
 	ws.turn = 0
-	if r.Purpose == bisect.EndBad && r.Nth == 0 {
+	if r.Nth == 0 && !(known && r.Purpose == bisect.EndGood) {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		add(bisect.Searching)
 	}
-	go o.Prestart.Fill(true, kinds...)
+	if known {
+		go o.Prestart.Fill(true, kinds...)
+	} else {
+		o.Prestart.Expect(kinds...)
+	}
 }
 
 // greeted waits until the known-good program has run for the first time, and notes its warning.

@@ -1,8 +1,8 @@
 """Starts a Python program before its turn.
 
 kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecustomize at its start, before the
-program. One process writes at its end which modules it has imported from outside the repository. Those that are
-started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE
+program. One process writes which modules it has imported from outside the repository, at its end and before the
+first line that it sends by os.write. Those that are started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE
 that it is their turn. Where nothing is said they exit. Afterwards this module gets out of the way.
 """
 import sys
@@ -35,6 +35,16 @@ def _learn(path, root):
             pass
 
     atexit.register(quietly)
+    number, real, wrote = int(os.environ.get("KBISECT_FD", "-1")), os.write, []
+
+    def first(fd, data, /):
+        if fd == number and not wrote:  # it has loaded
+            wrote.append(True)
+            os.write = real
+            quietly()
+        return real(fd, data)
+
+    os.write = first
 
 
 def _link_bytecode(root):

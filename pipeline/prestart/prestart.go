@@ -45,6 +45,7 @@ type Pool struct {
 	fits     map[bisect.Candidate]bool     // whether a candidate has no other such paths; see Means
 	patience time.Duration                 // longest that importing the modules may take
 	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
+	expected []Kind                        // see Expect
 	waiting  []*Waiter                     // oldest first
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
@@ -98,23 +99,49 @@ func (p *Pool) Knows(r bisect.Request) bool {
 	return p.modules > 0 && (len(p.imports) == 2 || r.Purpose == bisect.EndBad && r.Nth == 0)
 }
 
-// Learn runs a process of an end that reports what it has imported. The list counts if the process reaches its end, the
-// good end's also well, and nothing is started early where it is too short to be worth it. Processes that wait import what
-// they lack. The result and the error are those of the run. The process also links the bytecode of installed modules to
-// where this and later ones look for it.
+// Learn runs a process of an end that reports what it has imported, when it sends its first line and at its end. The list
+// counts if the process reaches its end, the good end's also well, and nothing is started early where it is too short to be
+// worth it. Processes that wait import what they lack. The result and the error are those of the run. The process also links
+// the bytecode of installed modules to where this and later ones look for it.
 func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Purpose, spec proc.Spec) (proc.Result, error) {
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
 	}
-	told, list := spec, filepath.Join(p.dir, "imported-"+string(end))
+	told, list, began := spec, filepath.Join(p.dir, "imported-"+string(end)), time.Now()
 	_ = os.Remove(list) // left by a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
-	res, err := w.Run(ctx, told)
-	text, no := os.ReadFile(list)
-	names := strings.Fields(string(text))
-	if err != nil || res.Exit != 0 && end == bisect.EndGood || no != nil {
-		return res, err
+	var early sync.WaitGroup
+	var once sync.Once
+	told.Watch = func(line string, at time.Duration) proc.Transition {
+		once.Do(func() {
+			early.Go(func() {
+				if learnt(p, w, end, list, time.Since(began)) {
+					go fill(p, 1, true, p.awaited())
+				}
+			})
+		})
+		return spec.Watch(line, at)
 	}
+	res, err := w.Run(ctx, told)
+	early.Wait()
+	if err == nil && (res.Exit == 0 || end == bisect.EndBad) {
+		learnt(p, w, end, list, res.Wall)
+	} else if end == bisect.EndGood {
+		p.mu.Lock()
+		delete(p.imports, end)
+		p.mu.Unlock()
+	}
+	return res, err
+}
+
+// learnt takes in the list that a process of an end has written in a workspace. It reports whether more is known now. took is
+// how long the process has run.
+func learnt(p *Pool, w *workspace.Workspace, end bisect.Purpose, list string, took time.Duration) bool {
+	text, err := os.ReadFile(list)
+	if err != nil { // it was killed, or does not write it so early
+		return false
+	}
+	names := strings.Fields(string(text))
 	if len(names) < least {
 		names = []string{}
 	}
@@ -132,9 +159,24 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	}
 	clear(p.fits)
 	p.imports[end] = names
-	p.patience = max(p.patience, res.Wall)
+	p.patience = max(p.patience, took)
 	announce(p)
-	return res, nil
+	return p.modules > 0
+}
+
+// Expect has one process of each of some kinds started when the end that is launched next has told what it imports before its
+// end.
+func (p *Pool) Expect(kinds ...Kind) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.expected = kinds
+}
+
+// awaited are the kinds of Expect.
+func (p *Pool) awaited() []Kind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.expected
 }
 
 // announce writes the lists of modules for the processes that start, and for those that wait. The caller holds mu.
@@ -309,11 +351,18 @@ type Kind struct {
 // time that one processor is left, for which it waits, if told to, no longer than an import may take. It gives up silently:
 // nothing rests on it.
 func (p *Pool) Fill(wait bool, kinds ...Kind) {
-	p.mu.Lock()
-	each, end := few, time.Now().Add(p.patience)
-	if p.patience > slow && runtime.NumCPU() >= many {
+	each := few
+	if p.mu.Lock(); p.patience > slow && runtime.NumCPU() >= many {
 		each *= 2
 	}
+	p.mu.Unlock()
+	fill(p, each, wait, kinds)
+}
+
+// fill starts processes until each of the kinds has so many.
+func fill(p *Pool, each int, wait bool, kinds []Kind) {
+	p.mu.Lock()
+	end := time.Now().Add(p.patience)
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
