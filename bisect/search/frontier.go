@@ -66,7 +66,7 @@ func Soon(r *Run, next ...Wanted) {
 // proofSoon announces the first launches of a proof, once some commit is likely to be the culprit. It stays with that commit
 // until it is all but cleared.
 func proofSoon(r *Run) {
-	const likely, possible = 0.35, 0.15
+	const likely, possible = 0.25, 0.1
 	if r.Search.Soon == nil || r.Search.Fast {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,7 +223,7 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 
 // leavingBench notes when it began, when it compiled, when its times began and ended, and when it ended. Its load and its
 // teardown take some time, and it may compile and warm up.
-const leavingBench = `import atexit, os, sys, time
+const leavingBench = `import atexit, os, signal, sys, time
 begun = time.monotonic()
 load, teardown = float(sys.argv[1]), float(sys.argv[2])
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
@@ -238,8 +239,9 @@ for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
 last = time.monotonic()
 out.write("phase: teardown\n")
-beats, ends = [], time.monotonic() + teardown
-while time.monotonic() < ends: # when it runs
+asked, beats, ends = [], [], time.monotonic() + teardown
+signal.signal(signal.SIGTERM, lambda *_: asked.append(True)) # the last one, once the answer is known
+while not asked and time.monotonic() < ends: # when it runs
     beats.append("%f" % time.monotonic())
     time.sleep(0.004)
 with open(os.environ["NOTES"], "a") as f:
@@ -247,6 +249,11 @@ with open(os.environ["NOTES"], "a") as f:
 if os.path.exists("wrong"):
     os._exit(1)
 `
+
+// brief is what launches of leavingBench noted without when each of them ran.
+func brief(text string) string {
+	return regexp.MustCompile(` [0-9.]+,[0-9.,]+`).ReplaceAllString(text, "")
+}
 
 // A process that has sent its last line tears down while the next one loads and, if that warms up, compiles, and is gone or
 // stands still while that takes times that count: one that was sooner is launched again, and from then on each is awaited. First
@@ -333,7 +340,7 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			again := len(all) - launches
 			t.Logf("%d launches, %d beside the one before, %d took times, %d made again", len(all), beside, beyond, again)
 			if beside < x.beside || compiling < x.compiling || x.beside == 0 && beside > 0 || again < beyond || again > 1 && len(x.wrong) == 0 {
-				t.Errorf("%d launches began beside the one before, want at least %d, and %d compiled, want %d; %d took times, %d were made again:\n%s", beside, x.beside, compiling, x.compiling, beyond, again, text)
+				t.Errorf("%d launches began beside the one before, want at least %d, and %d compiled, want %d; %d took times, %d were made again:\n%s", beside, x.beside, compiling, x.compiling, beyond, again, brief(text))
 			}
 		})
 	}
@@ -423,7 +430,7 @@ import installed
 				}
 			}
 			if x.prelude == fills && times["confirm-parent"] != times["confirm-culprit"] {
-				t.Errorf("a launch of the proof was made again:\n%s", text)
+				t.Errorf("a launch of the proof was made again:\n%s", brief(text))
 			}
 			parent, culprit := made["confirm-parent"], made["confirm-culprit"]
 			beside := culprit.begun < parent.end

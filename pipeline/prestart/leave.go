@@ -16,6 +16,7 @@ type Leaver struct {
 	pause chan bool     // see [proc.Spec.Pause]
 	still chan bool     // what [proc.Spec.OnPause] was told last
 	halt  bool          // it stands still, by [Pool.Halt]; guarded by the pool's mutex
+	end   func()        // ends it
 }
 
 // NewLeaver prepares the process of a spec, which starts in a workspace next, for [Pool.Leave].
@@ -68,6 +69,7 @@ func (p *Pool) Stay() {
 func (p *Pool) Leave(x *Leaver, end func(), well func() bool) {
 	stop := context.AfterFunc(p.ctx, end)
 	p.mu.Lock()
+	x.end = end
 	p.leaving = append(p.leaving, x)
 	p.mu.Unlock()
 	go func() {
@@ -95,10 +97,11 @@ func (p *Pool) In(w *workspace.Workspace) bool { return len(p.left(w)) > 0 }
 
 // Await waits for those in a workspace that still tear down, or, for nil, in any.
 func (p *Pool) Await(w *workspace.Workspace) {
-	for _, x := range p.left(w) {
+	all := p.left(w)
+	for _, x := range all {
 		p.release(x)
 	}
-	for _, x := range p.left(w) {
+	for _, x := range all {
 		<-x.done
 	}
 }
@@ -113,7 +116,7 @@ func (p *Pool) Halt(patience time.Duration) {
 			p.mu.Lock()
 			x.halt = true
 			p.stuck = time.AfterFunc(patience, func() {
-				if p.release(x) {
+				if slices.Contains(p.left(x.w), x) && p.release(x) {
 					p.Stay()
 					p.late.Store(true)
 				}
@@ -125,7 +128,8 @@ func (p *Pool) Halt(patience time.Duration) {
 	}
 }
 
-// stop stops it, and reports whether it stands still; else it is gone or ends.
+// stop stops it, and reports whether it stands still; else it is gone or ends. One that was at its very end may be gone soon
+// although it was said to stand still.
 func (x *Leaver) stop() (still bool) {
 	x.forget()
 	x.set(true)
@@ -142,10 +146,7 @@ func (x *Leaver) stop() (still bool) {
 // release lets one go on, if Halt has stopped it.
 func (p *Pool) release(x *Leaver) (halted bool) {
 	p.mu.Lock()
-	if halted = x.halt; halted {
-		x.halt = false
-		p.stuck.Stop()
-	}
+	halted, x.halt = x.halt, false
 	p.mu.Unlock()
 	if halted {
 		x.set(false)
@@ -155,10 +156,18 @@ func (p *Pool) release(x *Leaver) (halted bool) {
 
 // Release lets the one go on that Halt has stopped. late is true if it had to go on before.
 func (p *Pool) Release() (late bool) {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	if p.stuck != nil {
+		p.stuck.Stop()
+	}
+	p.mu.Unlock()
 	for _, x := range p.left(nil) {
 		p.release(x)
 	}
-	return p != nil && p.late.Swap(false)
+	return p.late.Swap(false)
 }
 
 // left are the processes in a workspace, or in any, that still tear down.

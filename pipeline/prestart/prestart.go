@@ -366,9 +366,6 @@ func fill(p *Pool, each int, wait bool, kinds []Kind) {
 	p.mu.Unlock()
 	for n := 1; n <= each; n++ {
 		for _, k := range kinds {
-			if n > few+1 && (k.Why == bisect.ConfirmCulprit || k.Why == bisect.ConfirmParent) { // of which a proof takes few
-				continue
-			}
 			for start(p, k, n) {
 				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return
@@ -441,7 +438,7 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all processes that wait, and waits for those that still tear down.
+// Close ends all processes that wait and those that still tear down: nobody will ask how they end.
 func (p *Pool) Close() {
 	if p == nil {
 		return
@@ -452,6 +449,9 @@ func (p *Pool) Close() {
 		ends.Go(x.held.Close)
 	}
 	p.waiting, p.closed = nil, true
+	for _, x := range p.leaving {
+		x.end()
+	}
 	p.mu.Unlock()
 	ends.Wait()
 	p.Await(nil)

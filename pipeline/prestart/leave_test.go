@@ -1,0 +1,99 @@
+package prestart
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kbisect/kbisect/pipeline/proc"
+	"github.com/kbisect/kbisect/pipeline/workspace"
+)
+
+// tearsDown leaves a process to a pool that takes so long to tear down while it runs. Of its last part, the kernel's, it says
+// that it stands still, but goes on, as a process at its very end may.
+func tearsDown(p *Pool, user, kernel time.Duration) *Leaver {
+	var s proc.Spec
+	x := NewLeaver(&workspace.Workspace{}, &s)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for left := user; left > 0; {
+			began := time.Now()
+			select {
+			case <-time.After(left):
+				left = 0
+			case halt := <-s.Pause:
+				if left -= time.Since(began); halt {
+					s.OnPause(true)
+					for <-s.Pause {
+					}
+				}
+			}
+		}
+		for end := time.After(kernel); ; {
+			select {
+			case <-end:
+				return
+			case halt := <-s.Pause:
+				if halt {
+					s.OnPause(true)
+				}
+			}
+		}
+	}()
+	p.Leave(x, func() {}, func() bool { <-over; return true })
+	return x
+}
+
+// One process stands still from Halt to Release, at most for its patience; the others are awaited. One that ended meanwhile was
+// in nobody's way.
+func TestHalt(t *testing.T) {
+	for _, x := range []struct {
+		name         string
+		user, kernel time.Duration // of its teardown
+		before       time.Duration // it had torn down for so long
+		others       bool          // one that began with it
+		busy         time.Duration // from Halt to Release
+		waits, takes time.Duration // in Halt, and until it is gone
+		late         bool
+	}{
+		{name: "it stands still", user: time.Second, busy: 3 * time.Second, takes: 4 * time.Second},
+		{name: "one of two stands still", user: time.Second, before: 100 * time.Millisecond, others: true, busy: 3 * time.Second, waits: 900 * time.Millisecond, takes: 4 * time.Second},
+		{name: "it is in the way", user: time.Second, busy: 10 * time.Second, takes: 10 * time.Second, late: true},
+		{name: "it is at its very end", user: time.Second, kernel: time.Second, before: 1500 * time.Millisecond, busy: 10 * time.Second, takes: 10 * time.Second},
+		{name: "it is gone", user: time.Second, before: 2 * time.Second},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := New(t.Context(), t.TempDir())
+				if x.others {
+					tearsDown(p, x.user, 0)
+					time.Sleep(time.Millisecond)
+				}
+				tearsDown(p, x.user, x.kernel)
+				time.Sleep(x.before)
+				synctest.Wait()
+				began := time.Now()
+				p.Halt(5 * time.Second)
+				if waited := time.Since(began); waited.Round(10*time.Millisecond) != x.waits {
+					t.Errorf("Halt took %v, want %v", waited, x.waits)
+				}
+				if p.Leaving() {
+					t.Error("one goes on")
+				}
+				time.Sleep(x.busy)
+				if late := p.Release(); late != x.late || p.Leaves() == x.late {
+					t.Errorf("late: %v, want %v; the next may leave: %v", late, x.late, p.Leaves())
+				}
+				p.Await(nil)
+				if took := time.Since(began).Round(10 * time.Millisecond); took > x.takes+x.waits {
+					t.Errorf("it was gone after %v, want %v", took, x.takes)
+				}
+				time.Sleep(time.Minute)
+				if p.Release() || p.Leaves() == x.late || p.Leaving() {
+					t.Error("it was late long after its end")
+				}
+			})
+		})
+	}
+}
