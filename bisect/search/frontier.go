@@ -66,9 +66,12 @@ func Soon(r *Run, next ...Wanted) {
 // proofSoon announces the first launches of a proof, once some commit is likely to be the culprit. It stays with that commit
 // until it is all but cleared.
 func proofSoon(r *Run) {
-	const likely, possible = 0.25, 0.1
 	if r.Search.Soon == nil || r.Search.Fast {
 		return
+	}
+	likely, possible := 0.45, 0.2
+	if r.Search.Eager {
+		likely, possible = 0.25, 0.1
 	}
 	weights := r.Belief.Weights()
 	if r.likely < 0 || weights[r.likely] < possible {

@@ -245,7 +245,7 @@ while not asked and time.monotonic() < ends: # when it runs
     beats.append("%f" % time.monotonic())
     time.sleep(0.004)
 with open(os.environ["NOTES"], "a") as f:
-    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, compiles, first, last, time.monotonic(), ",".join(beats), file=f)
+    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, compiles, first, last, time.monotonic(), ",".join(beats), bool(asked), file=f)
 if os.path.exists("wrong"):
     os._exit(1)
 `
@@ -302,6 +302,7 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 				why, commit                       string
 				begun, compiles, first, last, end float64
 				beats                             string
+				ended                             bool // by kbisect
 			}
 			runs := func(l launch, from, to float64) bool { // in its teardown
 				return slices.ContainsFunc(strings.Split(l.beats, ","), func(at string) bool {
@@ -312,11 +313,14 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 			var all []launch
 			for line := range strings.Lines(text) {
 				var l launch
-				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.compiles, &l.first, &l.last, &l.end, &l.beats); err != nil {
+				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.compiles, &l.first, &l.last, &l.end, &l.beats, &l.ended); err != nil {
 					t.Fatal(err)
 				}
 				all = append(all, l)
 			}
+			// Those that began ahead of a proof that was not made do not count. The last ones are ended as well.
+			newest := slices.MaxFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) })
+			all = slices.DeleteFunc(all, func(l launch) bool { return l.ended && newest.first > l.end })
 			slices.SortFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) }) // a proof loads side by side
 			beside, compiling, beyond := 0, 0, 0
 			for i, l := range all[1:] {

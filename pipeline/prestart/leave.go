@@ -15,7 +15,8 @@ type Leaver struct {
 	done  chan struct{} // closed when it is gone
 	pause chan bool     // see [proc.Spec.Pause]
 	still chan bool     // what [proc.Spec.OnPause] was told last
-	halt  bool          // it stands still, by [Pool.Halt]; guarded by the pool's mutex
+	halt  bool          // it stands still, by [Pool.Halt]; guarded by the pool's mutex, as is ever
+	ever  bool          // it stood still at some time
 	end   func()        // ends it
 }
 
@@ -75,8 +76,15 @@ func (p *Pool) Leave(x *Leaver, end func(), well func() bool) {
 	go func() {
 		defer close(x.done)
 		defer stop()
-		if !well() {
-			p.Stay()
+		if well() {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if x.ever { // which may be why, however unlikely
+			p.awaits = true
+		} else {
+			p.stays = true
 		}
 	}()
 }
@@ -108,11 +116,12 @@ func (p *Pool) Await(w *workspace.Workspace) {
 
 // Halt returns when nothing of those that tear down runs any more: the last one stands still, unless it is at its very end,
 // and the others are gone, so that no more than one holds memory of the device beside the launch in turn. If [Pool.Release]
-// does not follow within patience, the launch in turn may wait for what the last one holds: it is let go.
+// does not follow within patience, the launch in turn may wait for what the last one holds: it is let go. Once one that stood
+// still has ended badly, all are awaited.
 func (p *Pool) Halt(patience time.Duration) {
 	all := p.left(nil)
 	for i, x := range all {
-		if i == len(all)-1 && x.stop() {
+		if i == len(all)-1 && p.stop(x) {
 			p.mu.Lock()
 			x.halt = true
 			p.stuck = time.AfterFunc(patience, func() {
@@ -130,7 +139,14 @@ func (p *Pool) Halt(patience time.Duration) {
 
 // stop stops it, and reports whether it stands still; else it is gone or ends. One that was at its very end may be gone soon
 // although it was said to stand still.
-func (x *Leaver) stop() (still bool) {
+func (p *Pool) stop(x *Leaver) (still bool) {
+	p.mu.Lock()
+	no := p.awaits
+	x.ever = x.ever || !no
+	p.mu.Unlock()
+	if no {
+		return false
+	}
 	x.forget()
 	x.set(true)
 	select {

@@ -54,6 +54,7 @@ type Pool struct {
 	stuck    *time.Timer // of the one that stands still, see Halt
 	late     atomic.Bool // it was let go because its time was over
 	stays    bool        // no process tears down beside the next one any more
+	awaits   bool        // none stands still any more
 }
 
 // Waiter is a process that was started early and waits for its turn. Whoever took it out of the pool runs or closes
@@ -69,8 +70,8 @@ type Waiter struct {
 
 // Each waiting process holds the memory of an interpreter and its modules.
 const (
-	few   = 2  // processes of a kind that wait in one workspace; twice as many if imports are slow and processors many
-	most  = 32 // wait all together
+	few   = 2  // processes of a kind that wait in one workspace; up to four times as many if imports are slow and processors many
+	most  = 40 // wait all together
 	slow  = 5 * time.Second
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
@@ -352,11 +353,29 @@ type Kind struct {
 // nothing rests on it.
 func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	each := few
-	if p.mu.Lock(); p.patience > slow && runtime.NumCPU() >= many {
+	if p.laggard() {
 		each *= 2
 	}
-	p.mu.Unlock()
 	fill(p, each, wait, kinds)
+}
+
+// Refill starts processes of a kind of which one was used, as more of the search are likely to be. Of a proof few are.
+func (p *Pool) Refill(k Kind) {
+	each := few
+	if p.laggard() {
+		each *= 2
+		if k.Why == bisect.Searching {
+			each *= 2
+		}
+	}
+	fill(p, each, false, []Kind{k})
+}
+
+// laggard reports that imports take longer than several launches, and that processors are there for more of them.
+func (p *Pool) laggard() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.patience > slow && runtime.NumCPU() >= many
 }
 
 // fill starts processes until each of the kinds has so many.

@@ -137,7 +137,12 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 		x.left = true
 		x.order.Prestart.Leave(leaver, cancel, func() bool {
 			<-gone
-			return err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
+			well := err == nil && res.Exit == 0 && res.Timeout == nil && res.Leftover == 0 && !x.more
+			if !well && !res.Canceled {
+				x.order.Recipe.Log.Debug("a process ended badly that tore down beside the next one", "err", err, "exit", res.Exit,
+					"signal", res.Signal, "left", res.Leftover, "limit", res.Timeout != nil, "sent more", x.more)
+			}
+			return well
 		})
 		return proc.Result{Wall: x.entered}, nil
 	})
@@ -156,7 +161,12 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	if !x.proves() {
 		x.waiter = pool.Take(ctx, x.w, spec)
 	}
-	go pool.Fill(x.proves(), prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec})
+	kind := prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec}
+	if x.proves() {
+		go pool.Fill(true, kind)
+	} else {
+		go pool.Refill(kind)
+	}
 	if x.waiter == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
