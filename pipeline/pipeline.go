@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -565,7 +566,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
-	// It stands still until this launch is over, whose last phase is its own teardown.
+	// It stands still until this one tears down as well.
+	var halting sync.WaitGroup
+	late := false
 	halt := func() {
 		good := p.reference.Times[bisect.WholeTrial].Seconds()
 		p.prestart.Halt(time.Duration(bisect.Patience(good) * float64(time.Second)))
@@ -577,10 +580,13 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		if !held && !p.reference.Beside(phase) && p.prestart.Leaving() {
 			held = true
 			pause <- true
-			go func() {
+			halting.Go(func() {
 				halt()
 				pause <- false
-			}()
+			})
+		}
+		if phase == "teardown" {
+			late = p.prestart.Release()
 		}
 		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		entered(phase)
@@ -601,7 +607,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.Beside(order, run, err)
 	}
 	p.headStart.Freeze(false)
-	late := p.prestart.Release()
+	halting.Wait()
+	late = p.prestart.Release() || late
 	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil

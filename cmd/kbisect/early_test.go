@@ -418,7 +418,7 @@ import installed
 			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
 			type launch struct{ begun, first, end float64 }
 			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
-			searched := 0.0                                      // the end of the last launch before the proof
+			searched := 0.0                                      // when the last launch of the search had taken its times
 			for line := range strings.Lines(text) {
 				var l launch
 				var why, commit string
@@ -429,8 +429,8 @@ import installed
 				if times[why]++; times[why] == 1 {
 					made[why] = l
 				}
-				if times["confirm-parent"] == 0 {
-					searched = l.end
+				if !strings.HasPrefix(why, "confirm") {
+					searched = max(searched, last)
 				}
 			}
 			if x.prelude == fills && times["confirm-parent"] != times["confirm-culprit"] {

@@ -91,10 +91,10 @@ func (p *Pool) Leave(x *Leaver, end func(), well func() bool) {
 
 // Leaving reports whether a process tears down, and does not stand still.
 func (p *Pool) Leaving() bool {
-	all := p.left(nil)
 	if p == nil {
 		return false
 	}
+	all := p.left(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(all, func(x *Leaver) bool { return !x.halt })

@@ -243,3 +243,56 @@ func TestLimitBeforePause(t *testing.T) {
 		})
 	}
 }
+
+// A tree that is paused while its leader ends, inside the kernel too, ends as it would have: nothing is blamed on it.
+func TestPauseAtTheEnd(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, way string) {
+		exe := program(t, `
+			#include <pthread.h>
+			#include <stdio.h>
+			#include <stdlib.h>
+			#include <string.h>
+			#include <unistd.h>
+			static void *idle(void *x) { for (;;) pause(); return x; }
+			int main(int argc, char **argv) {
+				pthread_t t;
+				for (int i = 0; i < 8; i++) pthread_create(&t, 0, idle, 0);
+				size_t much = 100 << 20; /* the kernel takes a while to free it */
+				memset(malloc(much), 1, much);
+				dprintf(atoi(getenv("FD")), "last\n");
+				usleep(20000);
+				return 0;
+			}`)
+		ended := 0
+		for i := range 30 {
+			pause, stands := make(chan bool, 2), make(chan bool, 2)
+			s := contained(shell(t, ""), way)
+			s.Argv, s.Pause = []string{exe}, pause
+			s.OnPause = func(still bool) { stands <- still }
+			wait := begin(t.Context(), s)
+			time.Sleep(time.Duration(10+i) * time.Millisecond)
+			done := make(chan struct{})
+			var r Result
+			var err error
+			go func() {
+				defer close(done)
+				r, err = wait()
+			}()
+			pause <- true
+			select {
+			case <-stands:
+			case <-done:
+				ended++
+			}
+			time.Sleep(10 * time.Millisecond)
+			pause <- false
+			close(pause)
+			<-done
+			if err != nil || r.Exit != 0 || r.Signal != 0 || r.Timeout != nil || r.Canceled || r.Leftover != 0 {
+				t.Errorf("paused after %d ms: %+v, %v", 10+i, r, err)
+			}
+		}
+		t.Logf("%d of 30 had ended before", ended)
+	})
+}
