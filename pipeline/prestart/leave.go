@@ -94,20 +94,20 @@ func (p *Pool) Leaving() bool {
 	if p == nil {
 		return false
 	}
-	all := p.left(nil)
+	all := left(p, nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(all, func(x *Leaver) bool { return !x.halt })
 }
 
 // In reports whether a process of a workspace is still there.
-func (p *Pool) In(w *workspace.Workspace) bool { return len(p.left(w)) > 0 }
+func (p *Pool) In(w *workspace.Workspace) bool { return len(left(p, w)) > 0 }
 
 // Await waits for those in a workspace that still tear down, or, for nil, in any.
 func (p *Pool) Await(w *workspace.Workspace) {
-	all := p.left(w)
+	all := left(p, w)
 	for _, x := range all {
-		p.release(x)
+		release(p, x)
 	}
 	for _, x := range all {
 		<-x.done
@@ -119,13 +119,13 @@ func (p *Pool) Await(w *workspace.Workspace) {
 // does not follow within patience, the launch in turn may wait for what the last one holds: it is let go. Once one that stood
 // still has ended badly, all are awaited.
 func (p *Pool) Halt(patience time.Duration) {
-	all := p.left(nil)
+	all := left(p, nil)
 	for i, x := range all {
-		if i == len(all)-1 && p.stop(x) {
+		if i == len(all)-1 && stop(p, x) {
 			p.mu.Lock()
 			x.halt = true
 			p.stuck = time.AfterFunc(patience, func() {
-				if slices.Contains(p.left(x.w), x) && p.release(x) {
+				if slices.Contains(left(p, x.w), x) && release(p, x) {
 					p.Stay()
 					p.late.Store(true)
 				}
@@ -139,7 +139,7 @@ func (p *Pool) Halt(patience time.Duration) {
 
 // stop stops it, and reports whether it stands still; else it is gone or ends. One that was at its very end may be gone soon
 // although it was said to stand still.
-func (p *Pool) stop(x *Leaver) (still bool) {
+func stop(p *Pool, x *Leaver) (still bool) {
 	p.mu.Lock()
 	no := p.awaits
 	x.ever = x.ever || !no
@@ -160,7 +160,7 @@ func (p *Pool) stop(x *Leaver) (still bool) {
 }
 
 // release lets one go on, if Halt has stopped it.
-func (p *Pool) release(x *Leaver) (halted bool) {
+func release(p *Pool, x *Leaver) (halted bool) {
 	p.mu.Lock()
 	halted, x.halt = x.halt, false
 	p.mu.Unlock()
@@ -180,14 +180,14 @@ func (p *Pool) Release() (late bool) {
 		p.stuck.Stop()
 	}
 	p.mu.Unlock()
-	for _, x := range p.left(nil) {
-		p.release(x)
+	for _, x := range left(p, nil) {
+		release(p, x)
 	}
 	return p.late.Swap(false)
 }
 
 // left are the processes in a workspace, or in any, that still tear down.
-func (p *Pool) left(w *workspace.Workspace) (out []*Leaver) {
+func left(p *Pool, w *workspace.Workspace) (out []*Leaver) {
 	if p == nil {
 		return nil
 	}

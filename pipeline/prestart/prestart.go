@@ -117,7 +117,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 		once.Do(func() {
 			early.Go(func() {
 				if learnt(p, w, end, list, time.Since(began)) {
-					go fill(p, 1, true, p.awaited())
+					go fill(p, func(Kind) int { return 1 }, true, awaited(p))
 				}
 			})
 		})
@@ -174,7 +174,7 @@ func (p *Pool) Expect(kinds ...Kind) {
 }
 
 // awaited are the kinds of Expect.
-func (p *Pool) awaited() []Kind {
+func awaited(p *Pool) []Kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.expected
@@ -195,14 +195,14 @@ func announce(p *Pool) {
 		return
 	}
 	for _, x := range p.waiting {
-		if x.list == p.list("") {
+		if x.list == list(p, "") {
 			_ = os.Remove(x.file) // it makes it anew
 			x.began = time.Now()
 		}
 	}
 	// Lists are replaced as a whole, since processes may be reading them.
 	write := func(why bisect.Purpose, names []string) error {
-		return renameio.WriteFile(p.list(why), []byte(strings.Join(names, "\n")+"\n"), 0o666)
+		return renameio.WriteFile(list(p, why), []byte(strings.Join(names, "\n")+"\n"), 0o666)
 	}
 	if p.modules == 0 && write(bisect.EndGood, good) != nil {
 		return
@@ -214,7 +214,7 @@ func announce(p *Pool) {
 
 // list is the file of the modules to import, a line each: for launches of the good end those of its own, for all others
 // those of both ends.
-func (p *Pool) list(why bisect.Purpose) string {
+func list(p *Pool, why bisect.Purpose) string {
 	if why == bisect.EndGood {
 		return filepath.Join(p.dir, "modules-good")
 	}
@@ -255,7 +255,7 @@ func (p *Pool) Doubt(w *workspace.Workspace) {
 	p.doubts[w] = true
 	p.mu.Unlock()
 	here := func(x *Waiter) bool { return x.w == w }
-	for x := p.remove(here); x != nil; x = p.remove(here) {
+	for x := remove(p, here); x != nil; x = remove(p, here) {
 		x.held.Close()
 	}
 }
@@ -270,7 +270,7 @@ func (p *Pool) Drop() {
 
 // drop ends the processes that match, and does not wait for their end.
 func drop(p *Pool, match func(*Waiter) bool) {
-	for x := p.remove(match); x != nil; x = p.remove(match) {
+	for x := remove(p, match); x != nil; x = remove(p, match) {
 		go x.held.Close()
 	}
 }
@@ -288,7 +288,7 @@ func (p *Pool) Take(ctx context.Context, w *workspace.Workspace, spec proc.Spec)
 	other := func(x *Waiter) bool { return here(x) && (!x.serves(spec) || x.held.Gone()) }
 	for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
 		drop(p, other)
-		ready := p.remove(func(x *Waiter) bool { return here(x) && x.ready() })
+		ready := remove(p, func(x *Waiter) bool { return here(x) && x.ready() })
 		if ready != nil || !soon(p, here) {
 			return ready
 		}
@@ -329,7 +329,7 @@ func (x *Waiter) Run(ctx context.Context, spec proc.Spec) (res proc.Result, ok b
 }
 
 // remove takes the oldest process that matches out of the pool; nil if there is none.
-func (p *Pool) remove(match func(*Waiter) bool) *Waiter {
+func remove(p *Pool, match func(*Waiter) bool) *Waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.waiting, match)
@@ -346,46 +346,36 @@ type Kind struct {
 	W    *workspace.Workspace
 	Why  bisect.Purpose
 	Spec proc.Spec
+	Used bool // a process of its kind was used now: more of the search are likely to be
 }
 
 // Fill starts processes of some kinds, by turns, as long as a tenth of the memory and 1 GiB stay free; so many import at a
 // time that one processor is left, for which it waits, if told to, no longer than an import may take. It gives up silently:
 // nothing rests on it.
 func (p *Pool) Fill(wait bool, kinds ...Kind) {
-	each := few
-	if p.laggard() {
-		each *= 2
+	p.mu.Lock()
+	laggard := p.patience > slow && runtime.NumCPU() >= many // imports take longer than several launches
+	p.mu.Unlock()
+	each := func(k Kind) int {
+		switch {
+		case laggard && k.Used && k.Why == bisect.Searching:
+			return 4 * few
+		case laggard:
+			return 2 * few
+		}
+		return few
 	}
 	fill(p, each, wait, kinds)
 }
 
-// Refill starts processes of a kind of which one was used, as more of the search are likely to be. Of a proof few are.
-func (p *Pool) Refill(k Kind) {
-	each := few
-	if p.laggard() {
-		each *= 2
-		if k.Why == bisect.Searching {
-			each *= 2
-		}
-	}
-	fill(p, each, false, []Kind{k})
-}
-
-// laggard reports that imports take longer than several launches, and that processors are there for more of them.
-func (p *Pool) laggard() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.patience > slow && runtime.NumCPU() >= many
-}
-
-// fill starts processes until each of the kinds has so many.
-func fill(p *Pool, each int, wait bool, kinds []Kind) {
+// fill starts processes until there are as many of each kind as each says.
+func fill(p *Pool, each func(Kind) int, wait bool, kinds []Kind) {
 	p.mu.Lock()
 	end := time.Now().Add(p.patience)
 	p.mu.Unlock()
-	for n := 1; n <= each; n++ {
+	for n := 1; n <= 4*few; n++ {
 		for _, k := range kinds {
-			for start(p, k, n) {
+			for n <= each(k) && start(p, k, n) {
 				if !wait || time.Now().After(end) || p.ctx.Err() != nil {
 					return
 				}
@@ -430,7 +420,7 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 	if k.Spec.OnOutput != nil {
 		ahead.OnOutput = func(int, string, time.Duration) {}
 	}
-	list, ready := p.list(k.Why), filepath.Join(p.dir, fmt.Sprint("ready-", p.started))
+	list, ready := list(p, k.Why), filepath.Join(p.dir, fmt.Sprint("ready-", p.started))
 	ahead.Env = append(kernels.ProbeEnv(k.Spec.Env, p.dir), kernels.EarlyModules+"="+list, kernels.EarlyReady+"="+ready)
 	held, err := k.W.Start(p.ctx, ahead, p.started)
 	if err != nil {

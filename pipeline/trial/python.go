@@ -161,12 +161,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	if !x.proves() {
 		x.waiter = pool.Take(ctx, x.w, spec)
 	}
-	kind := prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec}
-	if x.proves() {
-		go pool.Fill(true, kind)
-	} else {
-		go pool.Refill(kind)
-	}
+	go pool.Fill(x.proves(), prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves()})
 	if x.waiter == nil {
 		return x.runBy(ctx, spec, proc.Run)
 	}
