@@ -59,7 +59,7 @@ type Search struct {
 	// Soon is told of launches that will probably be asked for and may begin beside others: the first of the bad end and
 	// those of a proof. May be nil.
 	Soon  func([]bisect.Request)
-	Eager bool // a proof is announced as soon as it is somewhat likely: there are processors for a wrong guess
+	Eager bool                   // a proof is announced as soon as it is somewhat likely: there are processors for a wrong guess
 	Batch func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
 	// Apart is told of a device, by its number from 1, that disagrees with the others: none of its launches counts.
 	// May be nil.
