@@ -566,7 +566,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
-	// It stands still until this one tears down as well.
+	// The other one then stands still until this one tears down.
 	var halting sync.WaitGroup
 	late := false
 	halt := func() {
@@ -586,7 +586,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			})
 		}
 		if phase == "teardown" {
-			late = p.prestart.Release()
+			late = p.prestart.Release() || late // a launch may take two processes
 		}
 		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		entered(phase)

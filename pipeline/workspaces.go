@@ -86,8 +86,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 		return "bad"
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
 		return "confirm-" + trial.FileName(r.Candidate)
-	}
-	if r.Purpose == bisect.Searching {
+	case bisect.Searching:
 		return searches[ws.turn]
 	}
 	return "search"

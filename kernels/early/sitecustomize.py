@@ -2,8 +2,9 @@
 
 kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecustomize at its start, before the
 program. One process writes which modules it has imported from outside the repository, at its end and before the
-first line that it sends by os.write. Those that are started early import these, and more when their list is replaced, until kbisect says in the descriptor KBISECT_GATE
-that it is their turn. Where nothing is said they exit. Afterwards this module gets out of the way.
+first line that it sends by os.write. Those that are started early import these, and more when their list is
+replaced, until kbisect says in the descriptor KBISECT_GATE that it is their turn. Where nothing is said they exit.
+Afterwards this module gets out of the way.
 """
 import sys
 

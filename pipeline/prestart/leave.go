@@ -42,7 +42,8 @@ func (x *Leaver) forget() {
 	}
 }
 
-// set stops it or lets it go on. Every word has to be read, or a pause could be lost, so that nobody hears of it.
+// set stops the process or lets it go on. It never replaces an unread message: a stop that follows an unread start would
+// then change nothing, and OnPause would never be called.
 func (x *Leaver) set(halt bool) {
 	select {
 	case x.pause <- halt:
@@ -50,8 +51,8 @@ func (x *Leaver) set(halt bool) {
 	}
 }
 
-// Leaves reports whether processes may tear down beside what comes next. They may not once one of them failed while
-// it did, or was in the way of the next one; see Stay.
+// Leaves reports whether processes may tear down beside the next launch. They may not after one of them failed during its
+// teardown or blocked the next launch; see Stay.
 func (p *Pool) Leaves() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

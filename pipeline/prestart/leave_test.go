@@ -45,8 +45,8 @@ func tearsDown(p *Pool, user, kernel time.Duration) *Leaver {
 	return x
 }
 
-// One process stands still from Halt to Release, at most for its patience; the others are awaited. One that ended meanwhile was
-// in nobody's way.
+// One process stands still from Halt to Release, at most for the given patience; the others are awaited. One that ended
+// meanwhile did not block the launch.
 func TestHalt(t *testing.T) {
 	for _, x := range []struct {
 		name         string

@@ -447,7 +447,7 @@ func (p *Pool) Freeze(on bool) {
 	}
 }
 
-// Close ends all processes that wait and those that still tear down: nobody will ask how they end.
+// Close ends all processes that wait or still tear down. How they end no longer matters.
 func (p *Pool) Close() {
 	if p == nil {
 		return
