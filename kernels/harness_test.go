@@ -194,3 +194,80 @@ raise SystemExit(h.finish())
 		}
 	}
 }
+
+// The processors are made up: the scheduler of a real machine moves the thread when it likes.
+func TestPythonProcessors(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("SKIPPED: there is no python3; the module was not run")
+	}
+	dir := example(t, "python")
+	const moves = `
+import os, sys
+import kbisect_harness as kb
+
+slow, allowed, calls = {0, 2}, {0, 1, 2, 3}, []
+os.sched_getaffinity = lambda pid: set(allowed)
+
+def set_(pid, cpus):
+    calls.append(sorted(cpus))
+    if len(cpus) == 1:
+        set_.here, = cpus
+
+set_.here = 0
+os.sched_setaffinity = set_
+p = kb._Processor()
+p.near = lambda cpus: sorted(cpus)
+p.loop = lambda: 2e-4 if set_.here in slow else 1e-4
+
+def block():
+    blocks.append(set_.here)
+    if hit:
+        slow.add(hit.pop())
+    return len(blocks)
+
+blocks, hit = [], []
+assert p.take(block) == 1 and blocks == [1], blocks  # all are looked at, and the first of the fast ones is taken
+assert calls == [[0], [1], [2], [3], [1], sorted(allowed)], calls
+calls.clear()
+assert p.take(block) == 2 and not calls  # it stays
+hit, p.again = [1], 2
+assert p.take(block) == 4 and blocks[2:] == [1, 3], blocks  # was slowed down meanwhile
+assert calls[-1] == sorted(allowed) and p.again == 1
+hit = [3]
+assert p.take(block) == 6 and p.again == 0, blocks  # once more on a slow one, as there is no other
+slow.clear()
+assert p.take(block) == 7
+hit = [set_.here]
+assert p.take(block) == 8, blocks  # not again any more
+
+def refuse(pid, cpus):
+    raise PermissionError()
+
+os.sched_setaffinity = refuse
+p = kb._Processor()
+assert p.take(block) == 9 and p.fixed
+del os.sched_setaffinity  # as on macOS
+assert kb._Processor().take(block) == 10
+`
+	if _, exit, out := heard(t, dir, "python3", "-c", moves); exit != 0 {
+		t.Errorf("exit %d\n%s", exit, out)
+	}
+	const free = `
+import os, threading
+import kbisect_harness as kb
+all, seen = os.sched_getaffinity(0), []
+
+def kernel(d):
+    t = threading.Thread(target=lambda: seen.append(os.sched_getaffinity(0)))
+    t.start()
+    t.join()
+
+h = kb.Harness(samples=20)
+h.run("threads", kernel, inputs=[1])
+assert os.sched_getaffinity(0) == all and all in seen and seen.count(all) == len(seen), seen
+`
+	p, exit, out := heard(t, dir, "python3", "-c", free)
+	if c := counts(p); exit != 0 || c["time threads"] != 20 {
+		t.Errorf("exit %d, counts %v\n%s", exit, c, out)
+	}
+}

@@ -11,9 +11,11 @@ a check of every set of inputs against the reference, and the timings, each a ph
 CUDA device the times are those of device events, with the L2 cache flushed before each call and the
 whole device synchronised after it; elsewhere those of time.perf_counter_ns. The device is kept busy until
 a call is enqueued, so that the host's part is not in its times: that is the metric "host". With
-cover=False the device waits for the host, as where whole submissions are timed. Facts go as lines to the
+cover=False the device waits for the host, as where whole submissions are timed. A processor that something
+else slows down is left for another one, and what was timed on it is timed again. Facts go as lines to the
 descriptor KBISECT_FD, or to standard output where there is none.
 """
+import glob
 import math
 import os
 import statistics
@@ -69,6 +71,77 @@ def _torch():
 def _cuda():
     torch = _torch()
     return torch is not None and torch.cuda.is_available()
+
+
+class _Processor:
+    """Keeps the thread on a processor that nothing else slows down. On a shared machine a neighbour on the other half of
+    a core doubles the times of the host for a second or two, and the scheduler of a virtual machine does not see that.
+
+    What tells is how long a fixed loop takes, not the times of the kernel, so that nothing is chosen by its outcome. The
+    thread may run anywhere again once it was moved: threads that it starts must not share one processor."""
+
+    slow = 1.3  # times the shortest loop
+    most = 16  # processors to look at
+    block = 0.02  # seconds of timings after which to look again
+
+    def __init__(self):
+        self.shortest = math.inf
+        self.again = 0  # blocks that may be timed again
+        self.fixed = not hasattr(os, "sched_setaffinity")
+
+    def loop(self):
+        """The seconds that a fixed loop takes here, now."""
+        begun, total = time.perf_counter(), 0
+        for i in range(2000):
+            total += i & 7
+        return time.perf_counter() - begun
+
+    def calm(self):
+        took = self.loop()
+        self.shortest = min(self.shortest, took)
+        return took <= self.slow * self.shortest
+
+    def move(self):
+        """Goes to a processor on which the loop is short, or to the one where it is shortest. The first time
+        shows how short it can be."""
+        first, best = self.shortest == math.inf, (math.inf, -1)
+        if self.fixed:
+            return
+        try:
+            allowed = os.sched_getaffinity(0)
+            try:
+                for cpu in self.near(allowed)[: self.most]:
+                    os.sched_setaffinity(0, {cpu})
+                    self.loop()  # fills its caches
+                    took = self.loop()
+                    best = min(best, (took, cpu))
+                    if not first and took <= self.slow * self.shortest:
+                        break
+                self.shortest = min(self.shortest, best[0])
+                os.sched_setaffinity(0, {best[1]})
+            finally:
+                os.sched_setaffinity(0, allowed)
+        except (OSError, ValueError):  # where it may not be set, or no processor is told
+            self.fixed = True
+
+    def near(self, allowed):
+        """Those of the processors that share the memory of the present one, which comes first."""
+        with open("/proc/thread-self/stat") as f:
+            here = int(f.read().rsplit(")", 1)[1].split()[36])
+        node = glob.glob("/sys/devices/system/cpu/cpu%d/node*/cpu[0-9]*" % here)
+        cpus = sorted(allowed & {int(os.path.basename(path)[3:]) for path in node} or allowed)
+        at = cpus.index(here) if here in cpus else 0
+        return cpus[at:] + cpus[:at]
+
+    def take(self, block):
+        """What block returns. It is called again if something slowed the processor down meanwhile, while again lasts."""
+        while True:
+            if self.shortest == math.inf or not self.calm():
+                self.move()
+            result = block()
+            if self.calm() or self.again <= 0:
+                return result
+            self.again -= 1
 
 
 class _CPU:
@@ -163,6 +236,7 @@ class Harness:
         self.samples, self.seconds, self.warmup = samples, seconds, warmup
         self.out = output or Output()
         self.device = _CUDA() if _cuda() else _CPU()
+        self.processor = _Processor()
         self.failed = 0
 
     def run(self, name, kernel, inputs, reference=None, check=None, graph=False, outputs=None, rtol=None, atol=None):
@@ -190,7 +264,8 @@ class Harness:
             out.check(why)
             self.failed += bool(why)
         out.phase("measure")
-        host = self.device.cover(calls) if self.covered else None
+        self.processor.again = self.samples // 5
+        host = self.processor.take(lambda: self.device.cover(calls)) if self.covered else None
         if host is not None:
             out.metric("host", host * 1e6, "us")
         self._measure(calls)
@@ -201,6 +276,8 @@ class Harness:
         start, times, calm, before = time.perf_counter(), [], 0, None
         n = 0
         while calm < 2 and (n < 3 or time.perf_counter() - start < self.warmup) and n < 1000:
+            if not times and (n == 0 or not self.processor.calm()):
+                self.processor.move()
             seconds, _ = self.device.time(lambda: call(n))
             n += 1
             times.append(seconds)
@@ -241,12 +318,18 @@ class Harness:
         return ""
 
     def _measure(self, calls):
-        start = time.perf_counter()
-        for i in range(self.samples):
-            seconds, _ = self.device.time(calls[i % len(calls)])
-            self.out.sample(seconds)
-            if i >= 2 and time.perf_counter() - start > self.seconds:
-                break
+        start, done = time.perf_counter(), 0
+
+        def block():
+            times, begun = [], time.perf_counter()
+            while not times or len(times) < min(5, self.samples - done) and time.perf_counter() - begun < self.processor.block:
+                times.append(self.device.time(calls[(done + len(times)) % len(calls)])[0])
+            return times
+
+        while done < self.samples and (done < 3 or time.perf_counter() - start <= self.seconds):
+            for seconds in self.processor.take(block):
+                self.out.sample(seconds)
+                done += 1
 
     def finish(self):
         """Says that only the end of the process is left. The exit status of the program: 1 when a check failed."""
