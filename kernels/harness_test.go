@@ -239,15 +239,17 @@ slow.clear()
 assert p.take(block) == 7
 hit = [set_.here]
 assert p.take(block) == 8, blocks  # not again any more
+hit, p.again, p.long = [set_.here], 2, 0
+assert p.take(block) == 9 and p.again == 2, blocks  # it took too long for that
 
 def refuse(pid, cpus):
     raise PermissionError()
 
 os.sched_setaffinity = refuse
 p = kb._Processor()
-assert p.take(block) == 9 and p.fixed
+assert p.take(block) == 10 and p.fixed
 del os.sched_setaffinity  # as on macOS
-assert kb._Processor().take(block) == 10
+assert kb._Processor().take(block) == 11
 `
 	if _, exit, out := heard(t, dir, "python3", "-c", moves); exit != 0 {
 		t.Errorf("exit %d\n%s", exit, out)
