@@ -24,7 +24,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -552,12 +551,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		before = before.beside(p.before)
 	}
 	p.before = before
-	// While the launch before still tears down, this one may load its program, fill memory and compile. Before it does more it
-	// is paused until the other stands still or is gone, once. The channel has room for both words, whether or not anybody reads
-	// them.
-	pause, held := make(chan bool, 2), false
-	w.Share.Pause = pause
-	defer func() { w.Share.Pause = nil }()
+	turn := prestart.NewTurn(p.prestart, w, func() time.Duration {
+		return time.Duration(bisect.Patience(p.reference.Times[bisect.WholeTrial].Seconds()) * float64(time.Second))
+	})
 	// Whether a first process had to fill caches shows at its end: until then its time goes to an account of its own.
 	report := p.Config.report(r)
 	if p.Config.warm(r) && w.Caches.Warmed != r.Candidate {
@@ -566,28 +562,11 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 			p.Config.doing(p.Config.tentative() + phase)
 		}
 	}
-	// The other one then stands still until this one tears down.
-	var halting sync.WaitGroup
-	late := false
-	halt := func() {
-		good := p.reference.Times[bisect.WholeTrial].Seconds()
-		p.prestart.Halt(time.Duration(bisect.Patience(good) * float64(time.Second)))
-	}
 	begin(ctx, p, r)
 	entered := p.headStart.Watch(p.reference.Times)
 	defer entered("")
 	alone := func(phase string, limit time.Duration) {
-		if !held && !p.reference.Beside(phase) && p.prestart.Leaving() {
-			held = true
-			pause <- true
-			halting.Go(func() {
-				halt()
-				pause <- false
-			})
-		}
-		if phase == "teardown" {
-			late = p.prestart.Release() || late // a launch may take two processes
-		}
+		turn.Enter(phase, p.reference.Beside(phase))
 		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		entered(phase)
 		report(phase, limit)
@@ -599,7 +578,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	expect(p, order)
 	if p.headStart.Has(r) { // it is past its load already
-		halt()
+		turn.Halt()
 	}
 	run, begun, err := p.headStart.Take(ctx, order)
 	if !begun {
@@ -607,9 +586,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.Beside(order, run, err)
 	}
 	p.headStart.Freeze(false)
-	halting.Wait()
-	late = p.prestart.Release() || late
-	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
+	p.headStart.Void = turn.End() || p.headStart.Void || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
