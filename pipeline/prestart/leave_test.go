@@ -97,3 +97,40 @@ func TestHalt(t *testing.T) {
 		})
 	}
 }
+
+// A launch is paused once, before it does what must not run beside another; that the other one had to go on is known at its
+// end, even if a second process of the launch has torn down since.
+func TestTurn(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		busy time.Duration
+		late bool
+	}{{"in time", time.Second, false}, {"in the way", 10 * time.Second, true}} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, w := New(t.Context(), t.TempDir()), &workspace.Workspace{}
+				tearsDown(p, time.Second, 0)
+				turn := NewTurn(p, w, func() time.Duration { return 5 * time.Second })
+				pause := w.Share.Pause
+				turn.Enter("load", true)
+				if len(pause) > 0 || !p.Leaving() {
+					t.Error("its load waits")
+				}
+				turn.Enter("measure", false)
+				synctest.Wait()
+				if len(pause) != 2 || !<-pause || <-pause || p.Leaving() {
+					t.Error("it is not paused until the other one stands still")
+				}
+				time.Sleep(x.busy)
+				turn.Enter("teardown", true)
+				turn.Enter("load", true) // of a second process
+				turn.Enter("measure", false)
+				turn.Enter("teardown", true)
+				if late := turn.End(); late != x.late || len(pause) > 0 || w.Share.Pause != nil {
+					t.Errorf("late: %v, want %v; %d words more", late, x.late, len(pause))
+				}
+				p.Await(nil)
+			})
+		})
+	}
+}
