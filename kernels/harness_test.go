@@ -230,17 +230,16 @@ assert p.take(block) == 1 and blocks == [1], blocks  # all are looked at, and th
 assert calls == [[0], [1], [2], [3], [1], sorted(allowed)], calls
 calls.clear()
 assert p.take(block) == 2 and not calls  # it stays
-hit, p.again = [1], 2
+hit = [1]
 assert p.take(block) == 4 and blocks[2:] == [1, 3], blocks  # was slowed down meanwhile
-assert calls[-1] == sorted(allowed) and p.again == 1
+assert calls[-1] == sorted(allowed) and 0 < p.spent < p.spare
 hit = [3]
-assert p.take(block) == 6 and p.again == 0, blocks  # once more on a slow one, as there is no other
+assert p.take(block) == 7, blocks  # twice more on slow ones, as there is no other
 slow.clear()
-assert p.take(block) == 7
-hit = [set_.here]
-assert p.take(block) == 8, blocks  # not again any more
-hit, p.again, p.long = [set_.here], 2, 0
-assert p.take(block) == 9 and p.again == 2, blocks  # it took too long for that
+assert p.take(block) == 8
+hit, p.spare = [set_.here], 0
+assert p.take(block) == 9, blocks  # there is no time left for repeats
+slow.clear()
 
 def refuse(pid, cpus):
     raise PermissionError()
@@ -248,8 +247,12 @@ def refuse(pid, cpus):
 os.sched_setaffinity = refuse
 p = kb._Processor()
 assert p.take(block) == 10 and p.fixed
+p = kb._Processor()
+p.near = lambda cpus: [][0]  # nothing tells where it is
+assert p.take(block) == 11 and p.fixed
 del os.sched_setaffinity  # as on macOS
-assert kb._Processor().take(block) == 11
+p = kb._Processor()
+assert p.take(block) == 12 and p.fixed
 `
 	if _, exit, out := heard(t, dir, "python3", "-c", moves); exit != 0 {
 		t.Errorf("exit %d\n%s", exit, out)
@@ -266,10 +269,13 @@ def kernel(d):
 
 h = kb.Harness(samples=20)
 h.run("threads", kernel, inputs=[1])
+h = kb.Harness(samples=1000, seconds=0)
+h.processor.slow = 0  # always
+h.run("busy", lambda d: None, inputs=[1])
 assert os.sched_getaffinity(0) == all and all in seen and seen.count(all) == len(seen), seen
 `
 	p, exit, out := heard(t, dir, "python3", "-c", free)
-	if c := counts(p); exit != 0 || c["time threads"] != 20 {
+	if c := counts(p); exit != 0 || c["time threads"] != 20 || c["time busy"] != 3 {
 		t.Errorf("exit %d, counts %v\n%s", exit, c, out)
 	}
 }

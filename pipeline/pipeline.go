@@ -586,7 +586,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		p.headStart.Beside(order, run, err)
 	}
 	p.headStart.Freeze(false)
-	p.headStart.Void = turn.End() || p.headStart.Void || begun && r.Timing && p.reference.Covers // which was not known yet
+	late := turn.End()
+	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}

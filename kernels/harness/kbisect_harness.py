@@ -83,12 +83,13 @@ class _Processor:
     slow = 1.3  # times the shortest loop
     most = 16  # processors to look at
     block = 0.02  # seconds of timings after which to look again
-    long = 0.1  # seconds of timings that are not taken again
+    repeats = 2  # of a block
+    spare = 0.1  # seconds for all repeats of a case
 
     def __init__(self):
         self.shortest = math.inf
-        self.again = 0  # blocks that may be timed again
-        self.fixed = not hasattr(os, "sched_setaffinity")
+        self.spent = 0.0  # seconds on repeats in this case
+        self.fixed = not (hasattr(os, "sched_setaffinity") and hasattr(os, "sched_getaffinity"))
 
     def loop(self):
         """The seconds that a fixed loop takes here, now."""
@@ -98,9 +99,13 @@ class _Processor:
         return time.perf_counter() - begun
 
     def calm(self):
-        took = self.loop()
-        self.shortest = min(self.shortest, took)
-        return took <= self.slow * self.shortest
+        """Whether the loop is short. Once it may be long for what the kernel left in the caches."""
+        for _ in range(2):
+            took = self.loop()
+            self.shortest = min(self.shortest, took)
+            if took <= self.slow * self.shortest:
+                return True
+        return False
 
     def move(self):
         """Goes to a processor on which the loop is short, or to the one where it is shortest. The first time
@@ -122,7 +127,7 @@ class _Processor:
                 os.sched_setaffinity(0, {best[1]})
             finally:
                 os.sched_setaffinity(0, allowed)
-        except (OSError, ValueError):  # where it may not be set, or no processor is told
+        except Exception:  # where it may not be set, or no processor is told: no reason to end the program
             self.fixed = True
 
     def near(self, allowed):
@@ -135,15 +140,17 @@ class _Processor:
         return cpus[at:] + cpus[:at]
 
     def take(self, block):
-        """What block returns. It is called again if something slowed the processor down meanwhile, while again lasts."""
-        while True:
-            if self.shortest == math.inf or not self.calm():
+        """What block returns. It is called again if something slowed the processor down meanwhile, within bounds."""
+        for n in range(self.repeats + 1):
+            if not self.fixed and (self.shortest == math.inf or not self.calm()):
                 self.move()
             begun = time.perf_counter()
             result = block()
-            if self.again <= 0 or time.perf_counter() - begun > self.long or self.calm():
-                return result
-            self.again -= 1
+            took = time.perf_counter() - begun
+            if self.fixed or n == self.repeats or self.spent + took > self.spare or self.calm():
+                break
+            self.spent += took
+        return result
 
 
 class _CPU:
@@ -266,7 +273,7 @@ class Harness:
             out.check(why)
             self.failed += bool(why)
         out.phase("measure")
-        self.processor.again = self.samples // 5
+        self.processor.spent = 0.0
         host = self.processor.take(lambda: self.device.cover(calls)) if self.covered else None
         if host is not None:
             out.metric("host", host * 1e6, "us")
@@ -322,13 +329,16 @@ class Harness:
     def _measure(self, calls):
         start, done = time.perf_counter(), 0
 
+        def wanted(made):  # more are wanted; repeats do not count
+            return made < self.samples and (made < 3 or time.perf_counter() - start - self.processor.spent <= self.seconds)
+
         def block():
             times, begun = [], time.perf_counter()
-            while not times or len(times) < min(5, self.samples - done) and time.perf_counter() - begun < self.processor.block:
+            while not times or len(times) < 5 and wanted(done + len(times)) and time.perf_counter() - begun < self.processor.block:
                 times.append(self.device.time(calls[(done + len(times)) % len(calls)])[0])
             return times
 
-        while done < self.samples and (done < 3 or time.perf_counter() - start <= self.seconds):
+        while wanted(done):
             for seconds in self.processor.take(block):
                 self.out.sample(seconds)
                 done += 1
