@@ -234,11 +234,11 @@ hit = [1]
 assert p.take(block) == 4 and blocks[2:] == [1, 3], blocks  # was slowed down meanwhile
 assert calls[-1] == sorted(allowed) and 0 < p.spent < p.spare
 hit = [3]
-assert p.take(block) == 7, blocks  # twice more on slow ones, as there is no other
+assert p.take(block) == 7, blocks  # no fast one is left: two repeats, and the last one counts
 slow.clear()
 assert p.take(block) == 8
 hit, p.spare = [set_.here], 0
-assert p.take(block) == 9, blocks  # there is no time left for repeats
+assert p.take(block) == 9, blocks  # no time is left for a repeat
 slow.clear()
 
 def refuse(pid, cpus):

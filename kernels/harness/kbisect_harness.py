@@ -77,8 +77,8 @@ class _Processor:
     """Keeps the thread on a processor that nothing else slows down. On a shared machine a neighbour on the other half of
     a core doubles the times of the host for a second or two, and the scheduler of a virtual machine does not see that.
 
-    What tells is how long a fixed loop takes, not the times of the kernel, so that nothing is chosen by its outcome. The
-    thread may run anywhere again once it was moved: threads that it starts must not share one processor."""
+    A fixed loop shows it, never the kernel's own times, so that no timing is chosen by its outcome. After a move the
+    thread may run anywhere again: threads that it starts must not share one processor."""
 
     slow = 1.3  # times the shortest loop
     most = 16  # processors to look at
@@ -99,7 +99,7 @@ class _Processor:
         return time.perf_counter() - begun
 
     def calm(self):
-        """Whether the loop is short. Once it may be long for what the kernel left in the caches."""
+        """Whether the loop is short. It gets a second try, as the kernel may have emptied the caches."""
         for _ in range(2):
             took = self.loop()
             self.shortest = min(self.shortest, took)
@@ -107,12 +107,15 @@ class _Processor:
                 return True
         return False
 
+    def settle(self):
+        """Leaves this processor if the loop is long here."""
+        if not self.fixed and (self.shortest == math.inf or not self.calm()):
+            self.move()
+
     def move(self):
-        """Goes to a processor on which the loop is short, or to the one where it is shortest. The first time
-        shows how short it can be."""
+        """Goes to a processor on which the loop is short, or to the one where it is shortest. The first move
+        looks at all of them, to see how short it can be."""
         first, best = self.shortest == math.inf, (math.inf, -1)
-        if self.fixed:
-            return
         try:
             allowed = os.sched_getaffinity(0)
             try:
@@ -142,8 +145,7 @@ class _Processor:
     def take(self, block):
         """What block returns. It is called again if something slowed the processor down meanwhile, within bounds."""
         for n in range(self.repeats + 1):
-            if not self.fixed and (self.shortest == math.inf or not self.calm()):
-                self.move()
+            self.settle()
             begun = time.perf_counter()
             result = block()
             took = time.perf_counter() - begun
@@ -285,8 +287,8 @@ class Harness:
         start, times, calm, before = time.perf_counter(), [], 0, None
         n = 0
         while calm < 2 and (n < 3 or time.perf_counter() - start < self.warmup) and n < 1000:
-            if not times and (n == 0 or not self.processor.calm()):
-                self.processor.move()
+            if not times:
+                self.processor.settle()
             seconds, _ = self.device.time(lambda: call(n))
             n += 1
             times.append(seconds)
@@ -327,9 +329,9 @@ class Harness:
         return ""
 
     def _measure(self, calls):
-        start, done = time.perf_counter(), 0
+        start, done = time.perf_counter() - self.processor.spent, 0
 
-        def wanted(made):  # more are wanted; repeats do not count
+        def wanted(made):  # whether one more is; repeats since the start take no time
             return made < self.samples and (made < 3 or time.perf_counter() - start - self.processor.spent <= self.seconds)
 
         def block():
