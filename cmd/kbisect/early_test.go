@@ -238,9 +238,9 @@ time.sleep(0.02)
 for i in range(5):
     out.write("sample: %f us\n" % ((1 + 0.001 * i + 0.0005 * (os.getpid() % 7)) * float(open("us").read())))
 last = time.monotonic()
-out.write("phase: teardown\n")
 asked, beats, ends = [], [], time.monotonic() + teardown
-signal.signal(signal.SIGTERM, lambda *_: asked.append(True)) # the last one, once the answer is known
+signal.signal(signal.SIGTERM, lambda *_: asked.append(True)) # the last one, as soon as it says so, once the answer is known
+out.write("phase: teardown\n")
 while not asked and time.monotonic() < ends: # when it runs
     beats.append("%f" % time.monotonic())
     time.sleep(0.004)
