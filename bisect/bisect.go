@@ -301,7 +301,12 @@ type Effect struct {
 	High   float64 `json:"high"`
 	Higher bool    `json:"higher_is_better"`
 	Exact  *Exact  `json:"exact,omitempty"` // of a culprit and a metric that has no noise
+
+	Statistic string `json:"statistic,omitempty"` // that stands for the samples of a launch; "" for the median
 }
+
+// FastestTenth is a statistic of a launch's samples: the mean of the fastest tenth, or of the highest where more is better.
+const FastestTenth = "fastest tenth"
 
 // Exact are the two numbers that a ratio is of.
 type Exact struct {

@@ -57,14 +57,14 @@ func TestCallsThatAreHeldUp(t *testing.T) {
 		result   bisect.Result
 		launches int // on average at most; 0: any
 	}{
-		{"all calls are slower", 0.2, 1, false, bisect.Found, 60},
+		{"all calls are slower", 0.2, 1, false, bisect.Found, 24},
 		{"every culprit is looked for", 0.2, 1, true, bisect.Found, 0},
 		{"every second call is slower", 0.9, 2, false, bisect.Found, 0},
 		{"nothing differs", 0, 1, false, bisect.NoDifference, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const seeds = 8
-			right, wrong, launches := 0, 0, 0
+			right, wrong, launches, fastest := 0, 0, 0, 0
 			for seed := range uint64(seeds) {
 				d := &host{rng: rand.New(rand.NewPCG(seed, 5)), culprit: 2 + int(seed)*5%61, step: c.step, every: c.every}
 				_, s := tenfold(seed, 64, d.culprit)
@@ -81,12 +81,18 @@ func TestCallsThatAreHeldUp(t *testing.T) {
 				if f.Result == c.result {
 					right++
 				}
+				if len(f.Culprits) > 0 && f.Culprits[0].Effect.Statistic == bisect.FastestTenth {
+					fastest++
+				}
 				launches += d.n
 			}
 			t.Logf("%d of %d right, %d wrong, %d launches on average", right, seeds, wrong, launches/seeds)
 			if right < seeds-1 || wrong > 1 || // one search in a hundred may be wrong
 				c.launches > 0 && launches/seeds > c.launches {
 				t.Errorf("%d of %d right, %d wrong, %d launches on average", right, seeds, wrong, launches/seeds)
+			}
+			if want := c.step > 0 && c.every == 1; want && fastest < seeds/2 || !want && fastest > 0 {
+				t.Errorf("%d of %d by the fastest tenth", fastest, seeds)
 			}
 		})
 	}

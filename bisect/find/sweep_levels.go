@@ -391,7 +391,7 @@ func (e *levelSweep) conclude() {
 		division{e}.share()
 	}
 	e.reportProbes()
-	switch gradual := differ && d > question.ClearlyDiffer*sd && d > metric.EffectMargin*r.Least; {
+	switch gradual := differ && d > metric.ClearlyDiffer*sd && d > metric.EffectMargin*r.Least; {
 	case len(e.named) > 0:
 		f.Result, f.Complaint.Class, f.Complaint.Metric = bisect.Found, bisect.Slow, e.q.Channel.Name()
 	case e.q.Ramp && gradual && !f.Spent && e.survey.whole:

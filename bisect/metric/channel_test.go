@@ -163,3 +163,35 @@ func TestOnly(t *testing.T) {
 		}
 	}
 }
+
+// The fastest tenth is that of the highest samples where more is better, and of one sample at least.
+func TestFastestTenth(t *testing.T) {
+	many := make([]float64, 30)
+	for i := range many {
+		many[i] = float64(30 - i)
+	}
+	for _, c := range []struct {
+		metric metric.Metric
+		values []float64
+		want   float64 // NaN: none
+	}{
+		{metric.Metric{Name: "m"}, many, 2},
+		{metric.Metric{Name: "m", Higher: true}, many, 29},
+		{metric.Metric{Name: "m"}, []float64{5, 3, 4}, 3},
+		{metric.Metric{Name: "m"}, nil, math.NaN()},
+		{metric.Metric{Name: "m"}, []float64{0, 1}, math.NaN()},
+	} {
+		o := bisect.Outcome{Series: []bisect.Series{{Metric: "m", Case: "a", Values: c.values}, {Metric: "other", Case: "a", Values: []float64{7}}}}
+		at := metric.Channel{Metric: c.metric, Case: "a"}
+		if n := at.Samples(o); n != len(c.values) {
+			t.Errorf("%v: %d samples", c.values, n)
+		}
+		y, ok := at.Fastest().Level(o)
+		if got := at.Positive(y); ok == math.IsNaN(c.want) || ok && math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v of %+v: %g, %v, want %g", c.values, c.metric, got, ok, c.want)
+		}
+	}
+	if n := (metric.Channel{Metric: metric.Metric{Name: "wall"}, All: true}).Samples(bisect.Outcome{Wall: 1}); n != 0 {
+		t.Errorf("%d samples of the wall time", n)
+	}
+}

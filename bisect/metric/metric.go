@@ -37,6 +37,10 @@ type Metric struct {
 	// Fallback is a number that is searched for only where the ends give no other: the wall time of a program that
 	// sends samples scatters more than these.
 	Fallback bool `json:",omitempty"`
+
+	// Fastest is the number by the fastest tenth of a launch's samples, or the highest where more is better, instead of
+	// their median.
+	Fastest bool `json:",omitempty"`
 }
 
 // zeroAs stands for 0 in an exact metric, which has no logarithm; all other values of such a metric are whole numbers.
@@ -47,6 +51,9 @@ const (
 	MaxPairs     = 120  // pairs of launches that may be made to separate two candidates; after that this machine is too noisy
 	MaxUnfit     = 24   // launches in a row whose times may not be compared
 	EffectMargin = 0.67 // share of the smallest effect that is worth a search, as it is known with an error
+
+	ClearlyDiffer = 4.0 // standard deviations by which the ends must differ
+	MinEndPairs   = 4   // pairs of launches of both ends without which noise is not measured
 )
 
 // OfProcess reports a metric of the process as a whole, which is not sent by the program: the wall time, a phase, or a
@@ -121,8 +128,8 @@ func (m Metric) given(launches []bisect.Outcome) map[string]int {
 	return n
 }
 
-// Level returns the number that stands for one process: the logarithm of the median of its samples, averaged over its
-// cases, with the sign turned so that larger is worse. ok is false where there is none, or where it must not be
+// Level returns the number that stands for one process: the logarithm of the median or of the fastest tenth of its
+// samples, averaged over its cases, with the sign turned so that larger is worse. ok is false where there is none, or where it must not be
 // compared (Outcome.Unfit, Outcome.Only).
 func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.Log(o)
@@ -137,8 +144,8 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 // squares of ratios of such numbers would overflow in a belief, which would launch one commit again and again.
 const mostValue = 1e100
 
-// Log is the logarithm of the median of a launch's samples, averaged over the cases; false where no case has one above
-// 0.
+// Log is the logarithm of the median or of the fastest tenth of a launch's samples, averaged over the cases; false where
+// no case has one above 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 	if m.Name == "wall" && !m.Counted {
 		return math.Log(o.Wall), o.Wall > 0
@@ -156,17 +163,30 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		if s.Metric != m.Name {
 			continue
 		}
-		med, err := stats.Median(s.Values)
-		if m.Exact && med >= 0 {
-			med = max(med, zeroAs)
+		v := Median(s.Values)
+		switch {
+		case m.Fastest:
+			v = m.fastest(s.Values)
+		case m.Exact && v >= 0:
+			v = max(v, zeroAs)
 		}
-		if err != nil || !(1/mostValue < med && med < mostValue) {
+		if !(1/mostValue < v && v < mostValue) {
 			continue
 		}
-		sum += math.Log(med)
+		sum += math.Log(v)
 		n++
 	}
 	return sum / float64(max(n, 1)), n > 0
+}
+
+// fastest is the mean of the best tenth of samples, of one at least; NaN where there are none.
+func (m Metric) fastest(samples []float64) float64 {
+	best := slices.Sorted(slices.Values(samples))
+	if m.Higher {
+		slices.Reverse(best)
+	}
+	mean, _ := stats.Mean(best[:(len(best)+9)/10]) // the error says that it is empty
+	return mean
 }
 
 // Median is the median of v, NaN where it is empty.

@@ -221,7 +221,9 @@ func (e Effect) MarshalJSON() ([]byte, error) {
 		High   float64       `json:"high"`
 		Higher bool          `json:"higher_is_better"`
 		Exact  *bisect.Exact `json:"exact"` // null but for the effect of a culprit on a metric without noise
-	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Higher, e.Exact})
+
+		Statistic *string `json:"statistic"` // that stands for the samples of a launch; null for the median
+	}{e.Metric, text(e.Case), e.Ratio, e.Low, e.High, e.Higher, e.Exact, text(e.Statistic)})
 }
 
 // Fix is where the metric improved again: in one of so many commits.

@@ -2,6 +2,7 @@ package levels
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
@@ -56,6 +57,14 @@ func (p pair) x() float64 { return p[1].Y - p[0].Y }
 
 // gap is the seconds between them.
 func (p pair) gap() float64 { return p[1].At - p[0].At }
+
+// Turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
+// steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
+// what disturbs launches at regular times falls on both sides.
+func Turned(pair int) bool {
+	n := uint(pair/2) + 2 // the sequence begins with three equal terms
+	return (bits.OnesCount(n&(n>>1))+pair)%2 == 1
+}
 
 // Add takes in one pair of launches.
 func (c *StepTest) Add(parent, culprit belief.Launch) {

@@ -101,7 +101,11 @@ func Effect(e bisect.Effect) string {
 	if e.Exact != nil {
 		return exact(e, " %s, parent %s")
 	}
-	return fmt.Sprintf("%s %s, %s", e.Name(), Interval(e.Ratio, e.Low, e.High, 0.95), Better(e.Higher))
+	by := ""
+	if e.Statistic != "" {
+		by = ", by the " + e.Statistic + " of each launch's samples"
+	}
+	return fmt.Sprintf("%s %s, %s%s", e.Name(), Interval(e.Ratio, e.Low, e.High, 0.95), Better(e.Higher), by)
 }
 
 // exact writes the two numbers of a metric without noise: the value, then the parent's.

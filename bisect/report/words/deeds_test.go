@@ -65,6 +65,7 @@ func TestEffects(t *testing.T) {
 		{bisect.Effect{Metric: "time", Ratio: 1.049, Low: 1.041, High: 1.056}, "time +4.9 % (95 % CI +4.1 to +5.6 %), lower is better"},
 		{bisect.Effect{Metric: "rate", Case: "n1", Ratio: 2.5, Low: 2.25, High: 2.75, Higher: true}, "rate of n1 2.5 times (95 % CI 2.25 to 2.75 times), higher is better"},
 		{bisect.Effect{Metric: "time", Ratio: 1.049}, "time +4.9 %, lower is better"},
+		{bisect.Effect{Metric: "time", Ratio: 1.049, Statistic: bisect.FastestTenth}, "time +4.9 %, lower is better, by the fastest tenth of each launch's samples"},
 		{bisect.Effect{Metric: "spills", Case: "gemm", Ratio: 2, Exact: &bisect.Exact{Value: 8, Parent: 4}}, "spills of gemm 8, parent 4 (2 times, lower is better)"},
 	} {
 		if got := Effect(x.effect); got != x.want {

@@ -158,8 +158,6 @@ func (q *Level) levels(r *search.Run) *levels.Belief {
 // When the ends count as different, and when a search gives up.
 const (
 	Remarkable    = 3.0  // standard deviations by which what is only remarked on must stand out
-	ClearlyDiffer = 4.0  // standard deviations by which the ends must differ
-	MinEndPairs   = 4    // pairs of launches of both ends without which noise is not measured
 	FewEndPairs   = 2    // pairs that show a difference far above any noise there may be
 	farStep       = 1.79 // a factor of six, which one pair shows: further than a disturbance takes a launch
 	minAlikePairs = 8    // before the ends are called alike: modes of the machine may hide a step at first
@@ -190,7 +188,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		}
 		return false, acted, err
 	}
-	if err := (foresight{q, r}).look(m, q.Channel, searching, worse); err != nil {
+	if err := (foresight{q, r}).look(m, q.Channel, levels.Searching, worse); err != nil {
 		return false, false, err
 	}
 	made := r.Ledger.Launches - r.From
@@ -204,7 +202,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return true, false, nil
 	}
 	d, sd := m.Step()
-	if d <= 2*sd && made%doubtEvery == doubtEvery-1 && newStage(q, r).better() {
+	if made%doubtEvery == doubtEvery-1 && (d <= 2*sd && newStage(q, r).better() || byFastest(q, r, q.Channel)) {
 		r.Rounds++ // the ends are compared again by all launches
 		return false, true, nil
 	}
@@ -224,7 +222,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 	if !gone {
 		return false, false, nil
 	}
-	if whole, err := levels.FitProfile([]int{belief.GoodEnd, r.Span.Bad()}, q.Ledger(r, nil)).Diff(0, 1); q.Part == nil && whole > metric.EffectMargin*r.Least && whole > ClearlyDiffer*err {
+	if whole, err := levels.FitProfile([]int{belief.GoodEnd, r.Span.Bad()}, q.Ledger(r, nil)).Diff(0, 1); q.Part == nil && whole > metric.EffectMargin*r.Least && whole > metric.ClearlyDiffer*err {
 		return false, false, nil // they differ all the same: one step does not explain what lies between
 	}
 	q.unconfirmed(r)
@@ -244,7 +242,7 @@ func doubtful(q *Level, m *levels.Belief) bool {
 // moreOfEnds launches an end once more, the good one first, if it was launched too few times to measure the noise.
 func moreOfEnds(r *search.Run) (acted bool, err error) {
 	for i, n := range endLaunches(r) {
-		if at := []int{belief.GoodEnd, r.Span.Bad()}[i]; n < MinEndPairs && r.Over() == "" {
+		if at := []int{belief.GoodEnd, r.Span.Bad()}[i]; n < metric.MinEndPairs && r.Over() == "" {
 			_, err := r.Try(r.Span.Id(at), r.Span.Purpose(at))
 			return true, err
 		}
@@ -316,6 +314,9 @@ func (q *Level) Effect(d, sd float64) *bisect.Effect {
 	e := &bisect.Effect{Metric: q.Channel.Metric.Name, Ratio: math.Exp(d), Low: math.Exp(low), High: math.Exp(high), Higher: q.Channel.Metric.Higher}
 	if !q.Channel.All {
 		e.Case = q.Channel.Case
+	}
+	if q.Channel.Metric.Fastest {
+		e.Statistic = bisect.FastestTenth
 	}
 	return e
 }

@@ -121,9 +121,12 @@ func (s *stage) once(devices []int) error {
 func (s *stage) all(next []search.Wanted) error {
 	search.Announce(s.r, next)
 	for _, w := range next {
-		if err := s.launch(s.r.Span.Place(w.Commit)); err != nil {
+		t, err := s.r.Launch(w.Commit, w.Purpose)
+		if err != nil {
 			return err
 		}
+		s.r.Vain++
+		s.add(t, s.r.Span.Place(w.Commit))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package question
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -46,6 +45,10 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			return bisect.Ends{}, err
 		}
 		pick, st := s.settled(r.Least)
+		if byFastest(q, r, q.Channels[pick]) {
+			s = newStage(q, r)
+			continue
+		}
 		search.Tell(r, s.models[pick], expected(r, s.models[pick], max(1, s.pairs)))
 		if err := (foresight{q, r}).look(s.models[pick], q.Channels[pick], s.pairs, st); err != nil {
 			return bisect.Ends{}, err
@@ -62,9 +65,9 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 		}
 		if st == open && s.fresh < most && r.Over() == "" {
 			// As many as the noise takes to be seen are made at once, where the machine can.
-			need := max(MinEndPairs-s.pairs, len(search.Devices(r.Ledger))-s.pairs) // each device shows both ends
+			need := max(metric.MinEndPairs-s.pairs, len(search.Devices(r.Ledger))-s.pairs) // each device shows both ends
 			if need <= 0 {
-				need = MinEndPairs
+				need = metric.MinEndPairs
 			}
 			n := min(most-s.fresh, search.PairsAtOnce(r, need))
 			launch := func() error { return s.launches(n) }
@@ -112,14 +115,6 @@ func (s *stage) better() bool {
 	return st == worse && s.q.Channels[pick].Name() != s.q.Channel.Name()
 }
 
-// turned reports that a pair of launches begins with the second side. Two pairs in a row are turned against each other, so that
-// steady drift cancels out. Which of the two comes first follows the Rudin-Shapiro sequence, which keeps step with no period:
-// what disturbs launches at regular times falls on both sides.
-func turned(pair int) bool {
-	n := uint(pair/2) + 2 // the sequence begins with three equal terms
-	return (bits.OnesCount(n&(n>>1))+pair)%2 == 1
-}
-
 // launches makes the next n pairs of launches, or what is left of the first one.
 func (s *stage) launches(n int) error {
 	var next []search.Wanted
@@ -146,22 +141,10 @@ func (s *stage) pair(n int) []search.Wanted {
 	for _, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
 		out = append(out, search.Wanted{Commit: s.r.Span.Id(i), Purpose: s.r.Span.Purpose(i), On: search.DeviceOfPair(s.r, n)})
 	}
-	if turned(n) {
+	if levels.Turned(n) {
 		slices.Reverse(out)
 	}
 	return out
-}
-
-// launch launches one end.
-func (s *stage) launch(i int) error {
-	r := s.r
-	t, err := r.Launch(r.Span.Id(i), r.Span.Purpose(i))
-	if err != nil {
-		return err
-	}
-	r.Vain++
-	s.add(t, i)
-	return nil
 }
 
 // add takes in a launch.
@@ -201,12 +184,12 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		return 0, s.partSettled(least)
 	}
 	// The largest of n deviations grows with √(2 ln n) by chance alone.
-	clear := math.Sqrt(ClearlyDiffer*ClearlyDiffer + 2*math.Log(float64(len(s.q.Channels))))
+	clear := math.Sqrt(metric.ClearlyDiffer*metric.ClearlyDiffer + 2*math.Log(float64(len(s.q.Channels))))
 	best, st := math.Inf(-1), alike
 	for k, m := range s.models {
 		d, sd := m.Step()
 		n := min(len(s.levels[k][0]), len(s.levels[k][1]))
-		if n < MinEndPairs {
+		if n < metric.MinEndPairs {
 			st = open
 			past := s.past(k).SD
 			if len(s.r.Search.Devices) > 1 { // one pair on each is not enough to see the noise
@@ -217,7 +200,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			}
 			sd, _ = levels.StepNoise(d, s.levels[k], past)
 			if n < FewEndPairs {
-				sd *= firstPair / ClearlyDiffer
+				sd *= firstPair / metric.ClearlyDiffer
 			}
 		}
 		if d+3*sd >= least && st == alike {
@@ -276,11 +259,11 @@ const (
 
 // partSettled is settled for a part of the range, where one metric is left and its noise is known.
 func (s *stage) partSettled(least float64) state {
-	if s.pairs < MinEndPairs {
+	if s.pairs < metric.MinEndPairs {
 		return open
 	}
 	switch d, sd := s.models[0].Step(); {
-	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > ClearlyDiffer*sd:
+	case s.fresh >= minPartPairs && d > metric.EffectMargin*least && d > metric.ClearlyDiffer*sd:
 		return worse
 	// A part was chosen for what it showed, so it is given up sooner than a whole range.
 	case d+2.5*sd < metric.EffectMargin*least:
@@ -323,7 +306,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 	s.r.Account.Metric = s.q.Channel.Name()
 	e := s.compared(m, s.levels[pick], s.r.Least)
 	// With so few launches the noise is assumed; Settled looks whether later launches bear that out.
-	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < MinEndPairs {
+	if s.q.noise = 0; min(len(s.levels[pick][0]), len(s.levels[pick][1])) < metric.MinEndPairs {
 		d, _ := m.Step()
 		past := s.past(pick)
 		if _, s.q.noise = levels.StepNoise(d, s.levels[pick], past.SD); st == worse {
@@ -340,7 +323,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 		e.Bad.Call, e.Bad.Class = bisect.Bad, s.q.class()
 		s.r.BlindEnds()
 	case st == alike:
-		if d, sd := m.Step(); d < -s.r.Least && d < -ClearlyDiffer*sd {
+		if d, sd := m.Step(); d < -s.r.Least && d < -metric.ClearlyDiffer*sd {
 			s.opposite(&e)
 			break
 		}
@@ -349,7 +332,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 			e.Why = "the difference that the first launches of the ends showed was not confirmed: " + e.Why
 		}
 	case s.r.Account.Finding.Spent:
-		if min(e.Good.Trials, e.Bad.Trials) < MinEndPairs { // a ratio would mislead
+		if min(e.Good.Trials, e.Bad.Trials) < metric.MinEndPairs { // a ratio would mislead
 			e.Bad.Why, e.Bad.Ratio = "launched too few times to be compared", nil
 			e.Why = fmt.Sprintf("%s of %d and %d launches", s.q.Channel.Name(), e.Bad.Trials, e.Good.Trials)
 		}

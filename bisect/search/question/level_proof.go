@@ -15,9 +15,8 @@ import (
 
 // The rules of the proof of a slowdown.
 const (
-	maxConfirm  = 120 // pairs of launches with each parent
-	contradicts = 3   // standard deviations by which the pairs contradict the step of the search
-	maxFailures = 3   // proofs that come to nothing before all is begun anew
+	contradicts = 3 // standard deviations by which the pairs contradict the step of the search
+	maxFailures = 3 // proofs that come to nothing before all is begun anew
 )
 
 // contest is a test of one claim with the candidates that it is about and what their launches showed.
@@ -116,7 +115,7 @@ func (v *levelProof) contest(m *levels.Belief, members []int, culprit, parent st
 func (v *levelProof) begun() {
 	if v.r.Rounds == search.MaxRounds {
 		m := v.r.Belief.(*levels.Belief)
-		if d, sd := m.Step(); d < metric.EffectMargin*v.r.Least || d < ClearlyDiffer*sd {
+		if d, sd := m.Step(); d < metric.EffectMargin*v.r.Least || d < metric.ClearlyDiffer*sd {
 			v.q.unconfirmed(v.r)
 			v.r.Rounds++
 			return
@@ -128,7 +127,7 @@ func (v *levelProof) begun() {
 // fight launches culprit and parent side by side until the claim is decided. The launches inform the belief as well.
 func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 	announced := 0
-	for made := 0; c.test.Pairs() < maxConfirm && v.r.Over() == ""; made++ {
+	for made := 0; c.test.Pairs() < metric.MaxPairs && v.r.Over() == ""; made++ {
 		if made == announced {
 			if open, err := v.open(m, c); err != nil || !open {
 				return err
@@ -140,7 +139,7 @@ func (v *levelProof) fight(m *levels.Belief, c *contest) error {
 		// The sides take turns in going first, as in the comparison of the ends, against drift.
 		for k := range 2 {
 			side := k
-			if turned(made) {
+			if levels.Turned(made) {
 				side = 1 - k
 			}
 			l, ok, err := v.launchSide(m, c, side == 1)
@@ -185,12 +184,12 @@ func (v *levelProof) call(m *levels.Belief, c *contest) int {
 // announce announces the next pairs of a contest after those made, as many as are probably needed, and returns their number.
 func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 	_, noise := m.MidLaunch(c.test.Step)
-	need := math.Ceil(planOf(v.r, m).pairs(c.test.Step, noise))
-	n := search.PairsAtOnce(v.r, max(levels.MinPairs, int(min(maxConfirm, need))-c.test.Pairs()))
+	need := math.Ceil(planOf(v.r, m).Pairs(c.test.Step, noise))
+	n := search.PairsAtOnce(v.r, max(levels.MinPairs, int(min(metric.MaxPairs, need))-c.test.Pairs()))
 	var next []search.Wanted
 	for k := range 2 * n {
 		w := search.Wanted{Commit: c.parent, Purpose: bisect.ConfirmParent, On: search.DeviceOfPair(v.r, c.test.Pairs()+k/2)}
-		if (k%2 == 1) != turned(made+k/2) {
+		if (k%2 == 1) != levels.Turned(made+k/2) {
 			w.Commit, w.Purpose = c.culprit, bisect.ConfirmCulprit
 		}
 		next = append(next, w)

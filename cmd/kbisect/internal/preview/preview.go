@@ -15,7 +15,6 @@ import (
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/bisect/report/words"
-	"github.com/kbisect/kbisect/bisect/search/question"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/detect"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
@@ -320,7 +319,7 @@ func (x *preview) judge(ctx context.Context, d *Document) error {
 	// out of the noise, hidden the largest that is worth finding but may be noise; both are logarithms.
 	step, hidden := 0.0, 0.0
 	for _, c := range append([]Case{{Noise: d.Noise, Change: d.Change}}, d.Cases...) {
-		clear := question.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
+		clear := metric.ClearlyDiffer * float64(c.Noise) * math.Sqrt(2.0/launches)
 		switch y := math.Log1p(float64(c.Change)); {
 		case !(y > metric.EffectMargin*math.Log1p(t.Policy.Judge.Effect)): // or not known
 		case y > clear:

@@ -1,4 +1,4 @@
-package question
+package levels
 
 import (
 	"math"
@@ -11,7 +11,7 @@ func TestTheOrderOfPairsKeepsStepWithNothing(t *testing.T) {
 	difference := func(level func(launch int) float64) (sum float64) {
 		for k := range pairs {
 			side := level(2*k+1) - level(2*k)
-			if turned(k) {
+			if Turned(k) {
 				side = -side
 			}
 			sum += side / pairs
