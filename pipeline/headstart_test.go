@@ -43,7 +43,6 @@ echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT
 				t.Fatal(err)
 			}
 			defer p.Close()
-			p.machine.greeting = met()
 			ask := func(why bisect.Purpose, commit int) bisect.Request {
 				return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
 			}
@@ -144,7 +143,6 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 				t.Fatal(err)
 			}
 			defer p.Close()
-			p.machine.greeting = met()
 			ends := []bisect.Request{
 				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}},
 			}

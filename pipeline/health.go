@@ -24,6 +24,7 @@ type machine struct {
 	cookie   string                    // marks the processes of known-good programs, see [proc.Spec]
 	env      []string                  // of known-good programs
 	devices  bool                      // there are devices that are watched
+	root     *workspace.Root           // where known-good programs are made
 	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
 	suspects map[bisect.Candidate]bool // candidates that are blamed the next time, see suspect
@@ -70,7 +71,7 @@ func met() *greeting {
 }
 
 // greet begins the greeting, once. It outlives the trial beside which it begins, as that may end without a launch.
-func (m *machine) greet(ctx context.Context, root *workspace.Root) {
+func (m *machine) greet(ctx context.Context) {
 	if m.greeting != nil {
 		return
 	}
@@ -80,8 +81,8 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	go func() {
 		defer close(g.over)
 		defer cancel()
-		if g.hello, g.err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env, m.devices); g.err != nil {
-			if err := root.Check(); err != nil {
+		if g.hello, g.err = newHello(ctx, filepath.Join(m.root.Dir, "hello"), m.cookie, m.env, m.devices); g.err != nil {
+			if err := m.root.Check(); err != nil {
 				g.err = err
 			}
 			return
@@ -165,6 +166,12 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 // ask runs the known-good program after a failure that may be the machine's, and says why it is, or "". Without words
 // in the output, only a program that has worked here before counts: one that never worked would excuse every failure.
 func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d deviceState) (string, error) {
+	if m.greeting == nil && m.root != nil {
+		m.greet(ctx)
+		if _, err := m.greeted(ctx); err != nil {
+			return "", err
+		}
+	}
 	worked := m.hello != nil && m.hello.worked
 	why, err := m.hello.fails(ctx)
 	switch {

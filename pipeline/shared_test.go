@@ -52,16 +52,33 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 	}
 }
 
-// The known-good program is made beside the first trial, and is not lost with it where that ends without a launch.
+// Where devices are watched, the known-good program is made beside the first trial, and is not lost with it where that ends
+// without a launch.
 func TestGreetingOutlivesItsTrial(t *testing.T) {
 	plan := kernels.Plan{Build: []string{"test", "-e", "ok"}, Run: []string{"true"}}
 	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("a", "")}, []fixtures.Change{fixtures.Write("ok", "")})
+	b.machine.devices = true
 	for i, want := range []bisect.Class{bisect.BuildFailed, bisect.OK} {
 		ctx, cancel := context.WithCancel(t.Context())
 		o, err := b.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching})
 		cancel()
 		if err != nil || o.Class != want {
 			t.Fatalf("commit %d: %s, %v", i, o.Describe(), err)
+		}
+	}
+}
+
+// Where no device is watched, the known-good program is made when words of the output ask for it.
+func TestKnownGoodProgramWithoutDevices(t *testing.T) {
+	plan := kernels.Plan{Run: []string{"sh", "words"}}
+	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("words", "exit 1")},
+		[]fixtures.Change{fixtures.Write("words", "echo CUDA error: uncorrectable ECC error encountered; exit 1")})
+	for i, asked := range []bool{false, true} {
+		if o := b.test(i, bisect.Searching); o.Class != bisect.Wrong {
+			t.Errorf("commit %d: %s", i, o.Describe())
+		}
+		if made := b.machine.hello != nil; made != asked || made && !b.machine.hello.worked {
+			t.Errorf("commit %d: %+v", i, b.machine.hello)
 		}
 	}
 }

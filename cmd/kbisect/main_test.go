@@ -25,7 +25,6 @@ import (
 
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/exit"
 	"github.com/kbisect/kbisect/fixtures/realpython"
-	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
@@ -138,7 +137,7 @@ func (t tests) Run() int {
 	dir, err := os.MkdirTemp("", "kbisect-tools-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(buildPlain(dir), keepHello(dir), keepGoCache(), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
+		err = errors.Join(buildPlain(dir), keepGoCache(), os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH")))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -162,26 +161,6 @@ func buildPlain(dir string) error {
 		return fmt.Errorf("go test -c: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// keepHello puts a C compiler into dir that has compiled the known-good program already: each session begins with it,
-// which takes as long as two launches.
-func keepHello(dir string) error {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		return nil
-	}
-	hello := harness.HelloFor("cc")
-	if err := os.WriteFile(filepath.Join(dir, hello.File), hello.Text, 0o666); err != nil {
-		return err
-	}
-	cmd := exec.Command(cc, hello.Compile[1:]...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
-	}
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$*\" = %q ] && exec cp %s hello\nexec %s \"$@\"\n", strings.Join(hello.Compile[1:], " "), filepath.Join(dir, "hello"), cc)
-	return os.WriteFile(filepath.Join(dir, "cc"), []byte(script), 0o777)
 }
 
 // keepGoCache names the build cache of Go, which a program with another home would fill anew for a minute.
