@@ -18,13 +18,12 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// machine separates the machine's faults from the candidate's. What may be either is tried with a known-good program:
-// if that fails too, no candidate can be judged.
+// machine separates the machine's faults from the candidate's. What may be either is tried with a known-good program
+// where devices are watched: if that fails too, no candidate can be judged.
 type machine struct {
 	cookie   string                    // marks the processes of known-good programs, see [proc.Spec]
 	env      []string                  // of known-good programs
 	devices  bool                      // there are devices that are watched
-	root     *workspace.Root           // where known-good programs are made
 	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
 	suspects map[bisect.Candidate]bool // candidates that are blamed the next time, see suspect
@@ -71,7 +70,7 @@ func met() *greeting {
 }
 
 // greet begins the greeting, once. It outlives the trial beside which it begins, as that may end without a launch.
-func (m *machine) greet(ctx context.Context) {
+func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	if m.greeting != nil {
 		return
 	}
@@ -81,8 +80,8 @@ func (m *machine) greet(ctx context.Context) {
 	go func() {
 		defer close(g.over)
 		defer cancel()
-		if g.hello, g.err = newHello(ctx, filepath.Join(m.root.Dir, "hello"), m.cookie, m.env, m.devices); g.err != nil {
-			if err := m.root.Check(); err != nil {
+		if g.hello, g.err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env); g.err != nil {
+			if err := root.Check(); err != nil {
 				g.err = err
 			}
 			return
@@ -166,12 +165,6 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 // ask runs the known-good program after a failure that may be the machine's, and says why it is, or "". Without words
 // in the output, only a program that has worked here before counts: one that never worked would excuse every failure.
 func (m *machine) ask(ctx context.Context, words protocol.Fault, accused bool, d deviceState) (string, error) {
-	if m.greeting == nil && m.root != nil {
-		m.greet(ctx)
-		if _, err := m.greeted(ctx); err != nil {
-			return "", err
-		}
-	}
 	worked := m.hello != nil && m.hello.worked
 	why, err := m.hello.fails(ctx)
 	switch {
@@ -203,18 +196,14 @@ type hello struct {
 	worked bool // it has been seen to work here
 }
 
-// newHello takes the best known-good program that this machine can compile, on the device if there is one to test.
-// It is nil without an error if there is none.
-func newHello(ctx context.Context, dir, cookie string, env []string, device bool) (*hello, error) {
+// newHello takes the best known-good program that this machine can compile. It is nil without an error if there is none.
+func newHello(ctx context.Context, dir, cookie string, env []string) (*hello, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
 	// Compilers that are killed leave files in the folder for temporary ones: here they are removed with the rest.
 	env = append(slices.Clone(env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir)
 	for _, k := range harness.Hellos() {
-		if k.Device && !device {
-			continue
-		}
 		h := &hello{Hello: k, dir: dir, env: env, cookie: cookie}
 		ok, err := h.compile(ctx)
 		if ok || err != nil {

@@ -76,7 +76,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	root.Sandbox = sandbox(c.Sandbox, c.Devices)
 	p := &Pipeline{
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
-		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, root: root, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
+		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
 	}
@@ -184,8 +184,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	p.ahead.enter(p.job(r))
 	defer p.ahead.leave(r)
 	noticed := len(p.notices.texts)
-	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else one is made when it is asked for
-		p.machine.greet(ctx)
+	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
+		p.machine.greet(ctx, p.workspaces.root)
 	}
 	var dropped []string
 	infra := 0

@@ -52,7 +52,7 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 	}
 }
 
-// Where devices are watched, the known-good program is made beside the first trial, and is not lost with it where that ends
+// Where devices are watched, a known-good program is made beside the first trial, and is not lost with it where that ends
 // without a launch.
 func TestGreetingOutlivesItsTrial(t *testing.T) {
 	plan := kernels.Plan{Build: []string{"test", "-e", "ok"}, Run: []string{"true"}}
@@ -66,19 +66,7 @@ func TestGreetingOutlivesItsTrial(t *testing.T) {
 			t.Fatalf("commit %d: %s, %v", i, o.Describe(), err)
 		}
 	}
-}
-
-// Where no device is watched, the known-good program is made when words of the output ask for it.
-func TestKnownGoodProgramWithoutDevices(t *testing.T) {
-	plan := kernels.Plan{Run: []string{"sh", "words"}}
-	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("words", "exit 1")},
-		[]fixtures.Change{fixtures.Write("words", "echo CUDA error: uncorrectable ECC error encountered; exit 1")})
-	for i, asked := range []bool{false, true} {
-		if o := b.test(i, bisect.Searching); o.Class != bisect.Wrong {
-			t.Errorf("commit %d: %s", i, o.Describe())
-		}
-		if made := b.machine.hello != nil; made != asked || made && !b.machine.hello.worked {
-			t.Errorf("commit %d: %+v", i, b.machine.hello)
-		}
+	if warning, err := b.machine.greeted(t.Context()); warning != "" || err != nil || b.machine.hello == nil || !b.machine.hello.worked {
+		t.Errorf("the known-good program: %+v, %q, %v", b.machine.hello, warning, err)
 	}
 }

@@ -73,8 +73,7 @@ var helloFiles embed.FS
 
 // Hello is a known-good program. Where it does not print [HelloWord], the machine is at fault.
 type Hello struct {
-	Name    string   // nvcc, torch, cc
-	Device  bool     // runs on a CUDA device
+	Name    string   // nvcc and torch, which run on a CUDA device; cc
 	File    string   // base name of its source
 	Text    []byte   // its source
 	Compile []string // command that creates ./hello; empty: nothing to compile
@@ -88,8 +87,8 @@ const HelloWord = "hello"
 // by start-up time.
 func Hellos() []Hello {
 	list := []Hello{
-		{Name: "nvcc", Device: true, File: "hello.cu", Compile: []string{"nvcc", "-arch=native", "-o", "hello", "hello.cu"}, Run: []string{"./hello"}},
-		{Name: "torch", Device: true, File: "hello.py", Run: []string{"python3", "hello.py"}},
+		{Name: "nvcc", File: "hello.cu", Compile: []string{"nvcc", "-arch=native", "-o", "hello", "hello.cu"}, Run: []string{"./hello"}},
+		{Name: "torch", File: "hello.py", Run: []string{"python3", "hello.py"}},
 		{Name: "cc", File: "hello.c", Compile: []string{"cc", "-o", "hello", "hello.c"}, Run: []string{"./hello"}},
 	}
 	for i := range list {
