@@ -202,7 +202,7 @@ func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err erro
 		return true, false, nil
 	}
 	d, sd := m.Step()
-	if made%doubtEvery == doubtEvery-1 && (d <= 2*sd && newStage(q, r).better() || byFastest(q, r, q.Channel)) {
+	if d <= 2*sd && made%doubtEvery == doubtEvery-1 && newStage(q, r).better() {
 		r.Rounds++ // the ends are compared again by all launches
 		return false, true, nil
 	}

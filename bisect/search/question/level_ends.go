@@ -45,8 +45,8 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			return bisect.Ends{}, err
 		}
 		pick, st := s.settled(r.Least)
-		if byFastest(q, r, q.Channels[pick]) {
-			s = newStage(q, r)
+		if fast := byFastest(s, pick); fast != nil {
+			s = fast
 			continue
 		}
 		search.Tell(r, s.models[pick], expected(r, s.models[pick], max(1, s.pairs)))
