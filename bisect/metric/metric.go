@@ -129,8 +129,8 @@ func (m Metric) given(launches []bisect.Outcome) map[string]int {
 }
 
 // Level returns the number that stands for one process: the logarithm of the median or of the fastest tenth of its
-// samples, averaged over its cases, with the sign turned so that larger is worse. ok is false where there is none, or where it must not be
-// compared (Outcome.Unfit, Outcome.Only).
+// samples, averaged over its cases, with the sign turned so that larger is worse. ok is false where there is none, or
+// where it must not be compared (Outcome.Unfit, Outcome.Only).
 func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 	v, ok := m.Log(o)
 	ok = ok && (o.Unfit == "" || m.Exact) && (o.Only == "" || o.Only == m.Name)
