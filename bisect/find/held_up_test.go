@@ -21,7 +21,8 @@ type host struct {
 	rng     *rand.Rand
 	culprit int
 	step    float64
-	every   int // call that takes longer
+	every   int                                      // call that takes longer
+	alter   func(at int, values []float64) []float64 // what commit at sends instead; nil: the values
 	now     float64
 	n       int // launches
 }
@@ -44,6 +45,9 @@ func (d *host) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, erro
 			values[i] *= 1 + 0.6*d.rng.ExpFloat64()
 		}
 	}
+	if d.alter != nil {
+		values = d.alter(at, values)
+	}
 	o := bisect.Outcome{Class: bisect.OK, Wall: 1, At: d.now, Built: true, Series: []bisect.Series{{Metric: "time", Unit: "us", Values: values}}}
 	d.now += 2
 	d.n++
@@ -57,19 +61,40 @@ func TestCallsThatAreHeldUp(t *testing.T) {
 		step     float64
 		every    int
 		all      bool
+		alter    func(at int, values []float64) []float64
 		result   bisect.Result
 		launches int // on average at most; 0: any
 	}{
-		{"all calls are slower", 0.2, 1, false, bisect.Found, 24},
-		{"every culprit is looked for", 0.2, 1, true, bisect.Found, 0},
-		{"every second call is slower", 0.9, 2, false, bisect.Found, 0},
-		{"nothing differs", 0, 1, false, bisect.NoDifference, 0},
+		{"all calls are slower", 0.2, 1, false, nil, bisect.Found, 24},
+		{"every culprit is looked for", 0.2, 1, true, nil, bisect.Found, 0},
+		{"every second call is slower", 0.9, 2, false, nil, bisect.Found, 0},
+		{"nothing differs", 0, 1, false, nil, bisect.NoDifference, 0},
+		{"two samples of some commits", 0.2, 1, false, func(at int, values []float64) []float64 {
+			if at%7 == 1 {
+				return values[:2]
+			}
+			return values
+		}, bisect.Found, 0},
+		{"zeros of some commits", 0.2, 1, false, func(at int, values []float64) []float64 {
+			if at%7 == 1 {
+				clear(values[:7])
+			}
+			return values
+		}, bisect.Found, 0},
+		{"a few fast calls end before it", 0.3, 1, false, func(at int, values []float64) []float64 {
+			for i := range values[:6] {
+				if at < 1 {
+					values[i] *= 0.75
+				}
+			}
+			return values
+		}, bisect.Found, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const seeds = 8
 			right, wrong, launches, fastest := 0, 0, 0, 0
 			for seed := range uint64(seeds) {
-				d := &host{rng: rand.New(rand.NewPCG(seed, 5)), culprit: 2 + int(seed)*5%61, step: c.step, every: c.every}
+				d := &host{rng: rand.New(rand.NewPCG(seed, 5)), culprit: 2 + int(seed)*5%61, step: c.step, every: c.every, alter: c.alter}
 				_, s := tenfold(seed, 64, d.culprit)
 				s.Sampler, s.Metrics, s.All = d, []metric.Metric{{Name: "time"}}, c.all
 				f, err := find.Culprits(t.Context(), s)
@@ -94,7 +119,7 @@ func TestCallsThatAreHeldUp(t *testing.T) {
 				c.launches > 0 && launches/seeds > c.launches {
 				t.Errorf("%d of %d right, %d wrong, %d launches on average", right, seeds, wrong, launches/seeds)
 			}
-			if want := c.step > 0 && c.every == 1; want && fastest < seeds/2 || !want && fastest > 0 {
+			if want := c.step > 0 && c.every == 1; c.alter == nil && (want && fastest < seeds/2 || !want && fastest > 0) {
 				t.Errorf("%d of %d by the fastest tenth", fastest, seeds)
 			}
 		})

@@ -98,21 +98,10 @@ func (c Channel) Name() string {
 	return c.Metric.Name + " of " + c.Case
 }
 
-// Fastest is the channel by the fastest tenth of each launch's samples.
-func (c Channel) Fastest() Channel {
-	c.Metric.Fastest = true
+// Fastest is the channel by the fastest tenth of each launch's samples, or by their medians.
+func (c Channel) Fastest(yes bool) Channel {
+	c.Metric.Fastest = yes
 	return c
-}
-
-// Samples is how many samples a launch gives of the channel, of the case that has fewest; 0 where they are not sent.
-func (c Channel) Samples(o bisect.Outcome) int {
-	n := math.MaxInt
-	for _, s := range c.part(o).Series {
-		if s.Metric == c.Metric.Name {
-			n = min(n, len(s.Values))
-		}
-	}
-	return n % math.MaxInt
 }
 
 // partOf is an outcome with only the series of one case.

@@ -183,15 +183,40 @@ func TestFastestTenth(t *testing.T) {
 	} {
 		o := bisect.Outcome{Series: []bisect.Series{{Metric: "m", Case: "a", Values: c.values}, {Metric: "other", Case: "a", Values: []float64{7}}}}
 		at := metric.Channel{Metric: c.metric, Case: "a"}
-		if n := at.Samples(o); n != len(c.values) {
-			t.Errorf("%v: %d samples", c.values, n)
-		}
-		y, ok := at.Fastest().Level(o)
+		y, ok := at.Fastest(true).Level(o)
 		if got := at.Positive(y); ok == math.IsNaN(c.want) || ok && math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%v of %+v: %g, %v, want %g", c.values, c.metric, got, ok, c.want)
 		}
 	}
-	if n := (metric.Channel{Metric: metric.Metric{Name: "wall"}, All: true}).Samples(bisect.Outcome{Wall: 1}); n != 0 {
-		t.Errorf("%d samples of the wall time", n)
+	if y, ok := (metric.Channel{Metric: metric.Metric{Name: "m"}, Case: "a"}).Fastest(true).Fastest(false).Level(bisect.Outcome{Series: []bisect.Series{{Metric: "m", Case: "a", Values: many}}}); !ok || math.Abs(math.Exp(y)-15.5) > 1e-9 {
+		t.Errorf("the median: %g", math.Exp(y))
+	}
+}
+
+// Fastest tenths are alike where launches give about as many samples of a case.
+func TestEven(t *testing.T) {
+	launch := func(n ...int) (o bisect.Outcome) {
+		for i, n := range n {
+			o.Series = append(o.Series, bisect.Series{Metric: "m", Case: string(rune('a' + i)), Values: slices.Repeat([]float64{1}, n)})
+		}
+		o.Series = append(o.Series, bisect.Series{Metric: "other", Values: []float64{0}})
+		return o
+	}
+	zero := launch(30)
+	zero.Series[0].Values[7] = 0
+	for name, c := range map[string]struct {
+		launches []bisect.Outcome
+		want     bool
+	}{
+		"alike":               {[]bisect.Outcome{launch(20, 60), launch(30, 50)}, true},
+		"one without a case":  {[]bisect.Outcome{launch(20, 60), launch(30)}, true},
+		"few":                 {[]bisect.Outcome{launch(19)}, false},
+		"far more in another": {[]bisect.Outcome{launch(20, 60), launch(31, 60)}, false},
+		"a zero":              {[]bisect.Outcome{launch(30), zero}, false},
+		"none":                {[]bisect.Outcome{launch()}, false},
+	} {
+		if got := (metric.Metric{Name: "m"}).Even(c.launches, 20); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

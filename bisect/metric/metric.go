@@ -185,8 +185,32 @@ func (m Metric) fastest(samples []float64) float64 {
 	if m.Higher {
 		slices.Reverse(best)
 	}
-	mean, _ := stats.Mean(best[:(len(best)+9)/10]) // the error says that it is empty
+	mean, _ := stats.Mean(best[:min(len(best), max(1, (len(best)+5)/10))]) // the error says that it is empty
 	return mean
+}
+
+// Even reports that launches give at least so many samples of each case that they give, all of them usable, and none gives
+// 1.5 times as many of a case as another: else their fastest tenths are not alike.
+func (m Metric) Even(launches []bisect.Outcome, least int) bool {
+	seen := map[string][2]int{} // fewest and most samples of a case
+	for _, o := range launches {
+		for _, s := range o.Series {
+			if s.Metric != m.Name {
+				continue
+			}
+			n := len(s.Values)
+			x, known := seen[s.Case]
+			if !known {
+				x = [2]int{n, n}
+			}
+			x = [2]int{min(x[0], n), max(x[1], n)}
+			unusable := func(v float64) bool { return !(1/mostValue < v && v < mostValue) }
+			if seen[s.Case] = x; x[0] < least || 2*x[1] > 3*x[0] || slices.ContainsFunc(s.Values, unusable) {
+				return false
+			}
+		}
+	}
+	return len(seen) > 0
 }
 
 // Median is the median of v, NaN where it is empty.

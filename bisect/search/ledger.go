@@ -435,3 +435,26 @@ func (l *Ledger) liedEarly(id string, passed Trial) string {
 	}
 	return "passes when its process is not started early"
 }
+
+// Sides are the launches that ended well and still count, by the side that of puts them on, 0 or 1; of others there are none.
+func Sides(l *Ledger, of func(Trial) int) (sides [2][]Trial) {
+	for _, t := range l.Made {
+		if k := of(t); k >= 0 && !t.Void && t.Class == bisect.OK {
+			sides[k] = append(sides[k], t)
+		}
+	}
+	return sides
+}
+
+// EndTrials are the launches of the good and of the bad end that ended well and still count.
+func EndTrials(r *Run) [2][]Trial {
+	return Sides(r.Ledger, func(t Trial) int {
+		switch i, known := r.Span.Index[t.Candidate.Commit]; {
+		case !known || !r.Span.IsEnd(i):
+			return -1
+		case i == belief.GoodEnd:
+			return 0
+		}
+		return 1
+	})
+}

@@ -31,8 +31,8 @@ func Scatter(series [][]float64) (s bisect.Scatter) {
 	return s
 }
 
-// AnyMachine is assumed where nothing is known: a launch scatters by about 0.9 %, which counts as much as two launches.
-var AnyMachine = NoisePrior{1, 0.009, 2}
+// anyMachine is assumed where nothing is known: a launch scatters by about 0.9 %, which counts as much as two launches.
+var anyMachine = NoisePrior{1, 0.009, 2}
 
 // How far what earlier sessions saw is relied on.
 const (
@@ -51,14 +51,14 @@ func StepNoise(d float64, levels [2][]float64, past float64) (step, launch float
 		free += float64(len(side) - 1)
 		share += 1 / float64(len(side))
 	}
-	priors := []NoisePrior{AnyMachine}
+	priors := []NoisePrior{anyMachine}
 	if past > 0 {
-		priors = []NoisePrior{{1 - asBefore, AnyMachine.SD, AnyMachine.Worth}, {asBefore, past, pastWorth}}
+		priors = []NoisePrior{{1 - asBefore, anyMachine.SD, anyMachine.Worth}, {asBefore, past, pastWorth}}
 	}
 	rare, variance, total := 0.0, 0.0, 0.0
 	for _, p := range priors {
 		w, v, n := p.Given(off, free)
-		z := AsNormal(d*d/(v*share), n)
+		z := asNormal(d*d/(v*share), n)
 		rare, variance, total = rare+w*math.Erfc(z/math.Sqrt2), variance+w*v, total+w
 	}
 	z := math.Sqrt2 * math.Erfcinv(max(rare/total, math.SmallestNonzeroFloat64))
@@ -78,9 +78,9 @@ func Pooled(of [2][]float64) (sd, step, err float64, ok bool) {
 	return sd, mean(of[1]) - mean(of[0]), sd * math.Sqrt(1/a+1/b), true
 }
 
-// AsNormal is how many standard deviations from its mean a normal value is that is as rare as a square of Student's t, with n
+// asNormal is how many standard deviations from its mean a normal value is that is as rare as a square of Student's t, with n
 // degrees of freedom (Wallace 1959).
-func AsNormal(square, n float64) float64 {
+func asNormal(square, n float64) float64 {
 	return (8*n + 1) / (8*n + 3) * math.Sqrt(n*math.Log1p(square/n))
 }
 

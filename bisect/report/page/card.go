@@ -145,7 +145,7 @@ func (f *finder) culpritRows(c report.Culprit) []Row {
 // around it, since the medians are of fewer launches and would contradict it. "" where the effect is of several cases,
 // which have no value in common.
 func values(ledger report.Ledger, c report.Culprit) string {
-	if c.Effect.Exact != nil { // its words have them
+	if c.Effect.Exact != nil || c.Effect.Statistic != "" { // its words have them, or it is not of medians
 		return ""
 	}
 	// Index 0 is before the culprit, 1 is with it.

@@ -25,6 +25,7 @@ type Level struct {
 	Ramp     bool       // no step explains the launches
 	noise    float64    // of the ends, where few launches told them apart; 0: launches told it
 	once     bool       // one of each did, on a machine of which nothing was known
+	medians  bool       // the fastest tenth of a launch's samples turned out to mislead
 	failed   int        // proofs that did not bear out the search
 	contests []*contest // of the proofs since the ends were compared: their pairs speak on
 	after    float64    // seconds after which a launch of the search is known to be slow, see search.SlowAfter; 0: never
@@ -181,6 +182,21 @@ func (q *Level) Expected(r *search.Run) search.Outlook {
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
 // ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
+	var believed func(search.Trial) int
+	if decided {
+		believed = func(t search.Trial) int {
+			switch i, known := r.Span.Index[t.Candidate.Commit]; {
+			case !known:
+				return -1
+			case i > belief.GoodEnd && r.Belief.Bad(i) > 0.5:
+				return 1
+			}
+			return 0
+		}
+	}
+	if byMedians(q, r, believed) {
+		return false, true, nil
+	}
 	m := r.Belief.(*levels.Belief)
 	if decided || q.Channel.Metric.Exact {
 		if doubtful(q, m) {

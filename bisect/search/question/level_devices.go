@@ -19,60 +19,29 @@ const (
 	tellOdd     = 3
 )
 
-// onDevice is what one device says of the step between the ends.
-type onDevice struct {
-	device   int // from 1
-	step     float64
-	launches int // of the end that has fewer
-}
-
 // byDevice is the step of a channel on each device, and how launches of one end on one device scatter: the sum of the squares
 // with its degrees of freedom.
-func (s *stage) byDevice(c metric.Channel) (out []onDevice, squares, free float64) {
+func (s *stage) byDevice(c metric.Channel) (out []levels.OnDevice, squares, free float64) {
 	q := s.q.With(c)
 	for _, device := range search.Devices(s.r.Ledger) {
-		var levels [2][]float64
+		var seen [2][]float64
 		for side, i := range []int{belief.GoodEnd, s.r.Span.Bad()} {
 			for _, t := range s.r.Ledger.Of(s.r.Span.Id(i), s.r.Span.Purpose(i)) {
 				if l, a := q.Read(t); a == search.Speaks && !l.Censored && t.On == device {
-					levels[side] = append(levels[side], l.Y)
+					seen[side] = append(seen[side], l.Y)
 				}
 			}
-			m := metric.Median(levels[side])
-			for _, y := range levels[side] {
+			m := metric.Median(seen[side])
+			for _, y := range seen[side] {
 				squares += (y - m) * (y - m)
 			}
-			free += float64(max(0, len(levels[side])-1))
+			free += float64(max(0, len(seen[side])-1))
 		}
-		if n := min(len(levels[0]), len(levels[1])); n > 0 {
-			out = append(out, onDevice{device, metric.Median(levels[1]) - metric.Median(levels[0]), n})
+		if n := min(len(seen[0]), len(seen[1])); n > 0 {
+			out = append(out, levels.OnDevice{Device: device, Step: metric.Median(seen[1]) - metric.Median(seen[0]), Launches: n})
 		}
 	}
 	return out, squares, free
-}
-
-// odd finds the device whose step is farthest from that of the others, or of two from that of the first, and how far that is
-// in standard deviations.
-func odd(all []onDevice, squares, free float64) (which onDevice, others, z float64) {
-	_, variance, n := levels.AnyMachine.Given(squares, free)
-	for k, x := range all {
-		// Two devices cannot say which of them is odd: the first one is taken for right.
-		if k == 0 && len(all) == 2 {
-			continue
-		}
-		var rest []float64
-		for j, y := range all {
-			if j != k {
-				rest = append(rest, y.step)
-			}
-		}
-		m := metric.Median(rest)
-		t := (x.step - m) * (x.step - m) / (variance * 2 / float64(x.launches) * (1 + 1/float64(len(rest))))
-		if far := levels.AsNormal(t, n); far > z {
-			which, others, z = x, m, far
-		}
-	}
-	return which, others, z
 }
 
 // setApart looks for a device on which the ends differ by something else than on the others, and leaves it out. The times of
@@ -85,20 +54,20 @@ func (s *stage) setApart(pick int) (apart bool, err error) {
 	c := s.q.Channels[pick]
 	for {
 		all, squares, free := s.byDevice(c)
-		x, others, z := odd(all, squares, free)
+		x, others, z := levels.Odd(all, squares, free)
 		switch {
 		case len(all) < 2 || len(all) < len(search.Devices(r.Ledger)) || z < oddDevice || r.Over() != "":
 			return false, nil
-		case x.launches < tellOdd || all[0].launches < tellOdd && len(all) == 2:
-			if err := s.once(slices.Compact([]int{all[0].device, x.device})); err != nil {
+		case x.Launches < tellOdd || all[0].Launches < tellOdd && len(all) == 2:
+			if err := s.once(slices.Compact([]int{all[0].Device, x.Device})); err != nil {
 				return false, err
 			}
 			continue
 		case z < otherDevice:
 			return false, nil
 		}
-		search.SetApart(r, x.device, fmt.Sprintf("%s of the bad end: %s on %s, %s on the others", c.Name(),
-			words.Change(s.q.Effect(x.step, 0).Ratio), search.DeviceName(r.Ledger, x.device), words.Change(s.q.Effect(others, 0).Ratio)))
+		search.SetApart(r, x.Device, fmt.Sprintf("%s of the bad end: %s on %s, %s on the others", c.Name(),
+			words.Change(s.q.Effect(x.Step, 0).Ratio), search.DeviceName(r.Ledger, x.Device), words.Change(s.q.Effect(others, 0).Ratio)))
 		return true, nil
 	}
 }

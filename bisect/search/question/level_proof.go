@@ -76,6 +76,8 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members) && r.Belief == belief.Belief(m)
 	own, sd, pair := v.share(m, rounds)
 	switch {
+	case verdict > 0 && still && byMedians(q, r, func(t search.Trial) int { return slices.Index([]string{pair.parent, pair.culprit}, t.Candidate.Commit) }):
+		return false, nil
 	case verdict > 0 && still && !q.Channel.Metric.Exact && own < metric.EffectMargin*r.Least: // less than is worth a search
 		q.unconfirmed(r)
 		return true, nil

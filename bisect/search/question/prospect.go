@@ -94,7 +94,7 @@ func (f foresight) look(m *levels.Belief, c metric.Channel, pairs int, st state)
 // quieter lists other metrics that the launches of the ends carry, which scatter less and differ between the ends, or
 // may: those that differ first, then by the launches that they take.
 func (f foresight) quieter(p levels.Plan, of *Level, within float64) (out []bisect.Quieter) {
-	ends := trialsOfEnds(f.r)
+	ends := search.EndTrials(f.r)
 	for _, side := range ends {
 		for i, t := range side {
 			if t.CPU > 0 && !slices.ContainsFunc(t.Series, func(s bisect.Series) bool { return s.Metric == "cpu" }) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
-	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -17,32 +16,25 @@ const (
 )
 
 // byFastest is the comparison of the ends by the fastest tenth of each launch's samples where these tell the ends apart, and
-// more clearly than the medians of a channel do, as on a host that holds up calls; nil elsewhere. Both must have moved
-// alike: what slows only some calls moves the medians.
+// more clearly than the medians of a channel do, as on a host that holds up calls; nil elsewhere. Both must move alike: what
+// slows only some calls moves one of them.
 func byFastest(s *stage, pick int) *stage {
 	q, c := s.q, s.q.Channels[pick]
-	ends := trialsOfEnds(s.r)
-	few := func(t search.Trial) bool { return c.Samples(t.Outcome) < fastestOf }
-	if c.Metric.Fastest || q.Part != nil || min(len(ends[0]), len(ends[1])) < metric.MinEndPairs ||
-		slices.ContainsFunc(ends[0], few) || slices.ContainsFunc(ends[1], few) {
+	ends := search.EndTrials(s.r)
+	if c.Metric.Fastest || q.medians || q.Part != nil || min(len(ends[0]), len(ends[1])) < metric.MinEndPairs || !even(s.r, c.Metric) {
 		return nil
 	}
 	other := *q
-	other.Channels = slices.Clone(q.Channels)
-	for k, of := range other.Channels {
-		if of.Metric == c.Metric {
-			other.Channels[k] = of.Fastest()
-		}
-	}
+	other.Channels = turned(q.Channels, c.Metric, true)
 	fast := newStage(&other, s.r)
 	clearer := func(medians, err, fastest, off float64) bool {
 		apart := fastest > max(metric.ClearlyDiffer*off, metric.EffectMargin*s.r.Least)
-		alike := math.Abs(fastest-medians) < max(2*err, s.r.Least)
+		alike := medians > fastest/2 && math.Abs(fastest-medians) < max(2*err, s.r.Least)
 		return apart && alike && fastest/off > clearerBy*medians/err
 	}
 	// By means and deviations, or by the belief, whose noise is that of launches now and then held up.
 	_, medians, err, _ := scatter(q.With(c), ends)
-	_, fastest, off, _ := scatter(q.With(c.Fastest()), ends)
+	_, fastest, off, _ := scatter(q.With(c.Fastest(true)), ends)
 	if !clearer(medians, err, fastest, off) {
 		medians, err = s.models[pick].Step()
 		if fastest, off = fast.models[pick].Step(); !clearer(medians, err, fastest, off) {
@@ -53,16 +45,44 @@ func byFastest(s *stage, pick int) *stage {
 	return fast
 }
 
-// trialsOfEnds are the launches of the good and of the bad end that ended well and still count.
-func trialsOfEnds(r *search.Run) (ends [2][]search.Trial) {
-	for _, t := range r.Ledger.Made {
-		if i, known := r.Span.Index[t.Candidate.Commit]; known && r.Span.IsEnd(i) && !t.Void && t.Class == bisect.OK {
-			side := 0
-			if i > belief.GoodEnd {
-				side = 1
-			}
-			ends[side] = append(ends[side], t)
+// turned are channels of which those of one metric are taken by the fastest tenth, or by medians.
+func turned(channels []metric.Channel, m metric.Metric, fastest bool) []metric.Channel {
+	out := slices.Clone(channels)
+	for k, of := range out {
+		if of.Metric == m {
+			out[k] = of.Fastest(fastest)
 		}
 	}
-	return ends
+	return out
+}
+
+// byMedians goes back to medians, for good, and has the ends compared again by all launches, where launches since then send too
+// few samples, or where medians on the two sides of have moved by less than half as much as the fastest tenth.
+func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
+	m := q.Channel.Metric
+	if !m.Fastest || q.Part != nil {
+		return false
+	}
+	if back = !even(r, m); !back && of != nil {
+		sides := search.Sides(r.Ledger, of)
+		_, medians, err, ok := scatter(q.With(q.Channel.Fastest(false)), sides)
+		_, fastest, _, _ := scatter(q, sides)
+		back = ok && medians < (fastest-err)/2
+	}
+	if back {
+		q.Channels, q.medians = turned(q.Channels, m, false), true
+		r.Rounds++
+	}
+	return back
+}
+
+// even reports that the fastest tenths of all launches so far are alike, see [metric.Metric.Even].
+func even(r *search.Run, m metric.Metric) bool {
+	var made []bisect.Outcome
+	for _, t := range r.Ledger.Made {
+		if _, known := r.Span.Index[t.Candidate.Commit]; known && !t.Void && t.Class == bisect.OK && !t.Early {
+			made = append(made, t.Outcome)
+		}
+	}
+	return m.Even(made, fastestOf)
 }
