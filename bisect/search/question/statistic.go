@@ -25,7 +25,7 @@ func byFastest(s *stage, pick int) *stage {
 		return nil
 	}
 	other := *q
-	other.Channels = turned(q.Channels, c.Metric, true)
+	other.Channels = switched(q.Channels, c.Metric, true)
 	fast := newStage(&other, s.r)
 	clearer := func(medians, err, fastest, off float64) bool {
 		apart := fastest > max(metric.ClearlyDiffer*off, metric.EffectMargin*s.r.Least)
@@ -45,8 +45,8 @@ func byFastest(s *stage, pick int) *stage {
 	return fast
 }
 
-// turned are channels of which those of one metric are taken by the fastest tenth, or by medians.
-func turned(channels []metric.Channel, m metric.Metric, fastest bool) []metric.Channel {
+// switched are channels of which those of one metric are taken by the fastest tenth, or by medians.
+func switched(channels []metric.Channel, m metric.Metric, fastest bool) []metric.Channel {
 	out := slices.Clone(channels)
 	for k, of := range out {
 		if of.Metric == m {
@@ -57,7 +57,8 @@ func turned(channels []metric.Channel, m metric.Metric, fastest bool) []metric.C
 }
 
 // byMedians goes back to medians, for good, and has the ends compared again by all launches, where launches since then send too
-// few samples, or where medians on the two sides of have moved by less than half as much as the fastest tenth.
+// few samples, or where from one side to the other, as of tells them (see [search.Sides]), medians have moved by less than half
+// as much as the fastest tenth.
 func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
 	m := q.Channel.Metric
 	if !m.Fastest || q.Part != nil {
@@ -70,7 +71,7 @@ func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
 		back = ok && medians < (fastest-err)/2
 	}
 	if back {
-		q.Channels, q.medians = turned(q.Channels, m, false), true
+		q.Channels, q.medians = switched(q.Channels, m, false), true
 		r.Rounds++
 	}
 	return back
