@@ -173,19 +173,3 @@ func TestWhoseFault(t *testing.T) {
 		t.Errorf("a trial that needs a device where there is none: %v", err)
 	}
 }
-
-// A machine takes over what another pipeline has seen of the same program, but for watched devices, which are others.
-func TestMachineFollows(t *testing.T) {
-	first := &machine{greeting: met(), hello: &hello{cookie: "first", worked: true}}
-	m := &machine{cookie: "second"}
-	if m.follow(&machine{}); m.greeting != nil {
-		t.Error("of one that has not looked")
-	}
-	if m.follow(first); m.greeting == nil || m.hello == first.hello || m.hello.cookie != "second" || !m.hello.worked {
-		t.Errorf("%+v", m.hello)
-	}
-	watching := &machine{devices: true}
-	if watching.follow(first); watching.greeting != nil {
-		t.Error("of other devices")
-	}
-}

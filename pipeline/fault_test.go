@@ -247,6 +247,13 @@ func (r *rig) open(faults bool) (*Pipeline, error) {
 	return p, nil
 }
 
+// met is a greeting that is over.
+func met() *greeting {
+	g := &greeting{cancel: func() {}, over: make(chan struct{})}
+	close(g.over)
+	return g
+}
+
 // greeting is a known-good program that has worked.
 func (r *rig) greeting(dir string) *hello {
 	h := &hello{Hello: harness.Hello{Name: "sh", Run: []string{"./hello"}}, dir: filepath.Join(dir, "hello"), env: os.Environ(), cookie: r.session + "-hello", worked: true}

@@ -62,13 +62,6 @@ type greeting struct {
 	err     error
 }
 
-// met is a greeting that is over.
-func met() *greeting {
-	g := &greeting{cancel: func() {}, over: make(chan struct{})}
-	close(g.over)
-	return g
-}
-
 // greet begins the greeting, once. It outlives the trial beside which it begins, as that may end without a launch.
 func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	if m.greeting != nil {
@@ -114,20 +107,6 @@ func (m *machine) close() {
 	if m.greeting != nil {
 		m.greeting.cancel()
 		<-m.greeting.over
-	}
-}
-
-// follow takes over the known-good program of another pipeline and whether it works, unless devices are watched, which
-// may differ. The cookie stays that of this pipeline.
-func (m *machine) follow(first *machine) {
-	if m.greeting != nil || first.greeting == nil || m.devices {
-		return
-	}
-	m.greeting = met()
-	if first.hello != nil {
-		h := *first.hello
-		h.cookie = m.cookie
-		m.hello = &h
 	}
 }
 

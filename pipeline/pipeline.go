@@ -135,10 +135,6 @@ func (p *Pipeline) Width() int {
 	return len(p.ahead.spares)
 }
 
-// Follow makes p use the known-good program that another pipeline has compiled and run on the same machine, instead of
-// one of its own. Where devices are watched it does nothing: each has to run the program once itself.
-func (p *Pipeline) Follow(first *Pipeline) { p.machine.follow(first.machine) }
-
 // Learn takes in what a trial says about others. The good end shows whether programs of this project speak the
 // protocol and how long their phases take, from which limits follow; any trial shows what commits with an equal build
 // would show. Remembered outcomes are learnt from in the same way, or limits would differ in a resumed session.

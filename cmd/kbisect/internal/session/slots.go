@@ -148,7 +148,6 @@ func (t *teaching) begin(slot int) {
 	for _, l := range t.lessons[t.upTo[slot]:] {
 		if l.slot != slot {
 			t.pipes[slot].Learn(l.request, l.outcome)
-			t.pipes[slot].Follow(t.pipes[l.slot])
 		}
 	}
 	t.upTo[slot] = len(t.lessons)
