@@ -144,6 +144,8 @@ func (m Metric) Level(o bisect.Outcome) (float64, bool) {
 // squares of ratios of such numbers would overflow in a belief, which would launch one commit again and again.
 const mostValue = 1e100
 
+func usable(v float64) bool { return 1/mostValue < v && v < mostValue }
+
 // Log is the logarithm of the median or of the fastest tenth of a launch's samples, averaged over the cases; false where
 // no case has one above 0.
 func (m Metric) Log(o bisect.Outcome) (float64, bool) {
@@ -170,7 +172,7 @@ func (m Metric) Log(o bisect.Outcome) (float64, bool) {
 		case m.Exact && v >= 0:
 			v = max(v, zeroAs)
 		}
-		if !(1/mostValue < v && v < mostValue) {
+		if !usable(v) {
 			continue
 		}
 		sum += math.Log(v)
@@ -204,7 +206,7 @@ func (m Metric) Even(launches []bisect.Outcome, least int) bool {
 				x = [2]int{n, n}
 			}
 			x = [2]int{min(x[0], n), max(x[1], n)}
-			unusable := func(v float64) bool { return !(1/mostValue < v && v < mostValue) }
+			unusable := func(v float64) bool { return !usable(v) }
 			if seen[s.Case] = x; x[0] < least || 2*x[1] > 3*x[0] || slices.ContainsFunc(s.Values, unusable) {
 				return false
 			}

@@ -182,19 +182,11 @@ func (q *Level) Expected(r *search.Run) search.Outlook {
 // Settled implements search.Question: an even ramp explains the launches far better than one step anywhere, or the step of the
 // ends has turned out to be less than is worth a search, or is still not to be told from none after many launches.
 func (q *Level) Settled(r *search.Run, decided bool) (done, acted bool, err error) {
-	var believed func(search.Trial) int
+	var sides func(search.Trial) int
 	if decided {
-		believed = func(t search.Trial) int {
-			switch i, known := r.Span.Index[t.Candidate.Commit]; {
-			case !known:
-				return -1
-			case i > belief.GoodEnd && r.Belief.Bad(i) > 0.5:
-				return 1
-			}
-			return 0
-		}
+		sides = believed(r)
 	}
-	if byMedians(q, r, believed) {
+	if byMedians(q, r, sides) {
 		return false, true, nil
 	}
 	m := r.Belief.(*levels.Belief)

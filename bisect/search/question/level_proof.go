@@ -75,9 +75,11 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 	// The launches of the proof are in the belief as well, and may have moved it to another commit, or taken launches back.
 	still := p >= 1-r.Search.Delta() && slices.Equal(now, members) && r.Belief == belief.Belief(m)
 	own, sd, pair := v.share(m, rounds)
-	switch {
-	case verdict > 0 && still && byMedians(q, r, func(t search.Trial) int { return slices.Index([]string{pair.parent, pair.culprit}, t.Candidate.Commit) }):
+	adjacent := func(t search.Trial) int { return slices.Index([]string{pair.parent, pair.culprit}, t.Candidate.Commit) }
+	if verdict > 0 && still && byMedians(q, r, adjacent) {
 		return false, nil
+	}
+	switch {
 	case verdict > 0 && still && !q.Channel.Metric.Exact && own < metric.EffectMargin*r.Least: // less than is worth a search
 		q.unconfirmed(r)
 		return true, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
@@ -24,9 +25,7 @@ func byFastest(s *stage, pick int) *stage {
 	if c.Metric.Fastest || q.medians || q.Part != nil || min(len(ends[0]), len(ends[1])) < metric.MinEndPairs || !even(s.r, c.Metric) {
 		return nil
 	}
-	other := *q
-	other.Channels = switched(q.Channels, c.Metric, true)
-	fast := newStage(&other, s.r)
+	other := q.With(c.Fastest(true))
 	clearer := func(medians, err, fastest, off float64) bool {
 		apart := fastest > max(metric.ClearlyDiffer*off, metric.EffectMargin*s.r.Least)
 		alike := medians > fastest/2 && math.Abs(fastest-medians) < max(2*err, s.r.Least)
@@ -34,15 +33,16 @@ func byFastest(s *stage, pick int) *stage {
 	}
 	// By means and deviations, or by the belief, whose noise is that of launches now and then held up.
 	_, medians, err, _ := scatter(q.With(c), ends)
-	_, fastest, off, _ := scatter(q.With(c.Fastest(true)), ends)
+	_, fastest, off, _ := scatter(other, ends)
 	if !clearer(medians, err, fastest, off) {
+		other.Channels = []metric.Channel{other.Channel}
 		medians, err = s.models[pick].Step()
-		if fastest, off = fast.models[pick].Step(); !clearer(medians, err, fastest, off) {
+		if fastest, off = newStage(other, s.r).models[0].Step(); !clearer(medians, err, fastest, off) {
 			return nil
 		}
 	}
-	q.Channels, fast.q = other.Channels, q
-	return fast
+	q.Channels = switched(q.Channels, c.Metric, true)
+	return newStage(q, s.r)
 }
 
 // switched are channels of which those of one metric are taken by the fastest tenth, or by medians.
@@ -75,6 +75,19 @@ func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
 		r.Rounds++
 	}
 	return back
+}
+
+// believed puts launches on the sides of the commits believed good and bad.
+func believed(r *search.Run) func(search.Trial) int {
+	return func(t search.Trial) int {
+		switch i, known := r.Span.Index[t.Candidate.Commit]; {
+		case !known:
+			return -1
+		case i > belief.GoodEnd && r.Belief.Bad(i) > 0.5:
+			return 1
+		}
+		return 0
+	}
 }
 
 // even reports that the fastest tenths of all launches so far are alike, see [metric.Metric.Even].
