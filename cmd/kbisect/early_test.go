@@ -443,7 +443,7 @@ import installed
 			}
 			// What loads for longer than the other one runs takes its times at its turn, whatever comes before them.
 			if wrong := beside != x.beside && x.compiles != ""; wrong || culprit.first < parent.end {
-				t.Errorf("the culprit began %.2f s after the end of its parent, its times %.2f s after; beside it: %v", culprit.begun-parent.end, culprit.first-parent.end, x.beside)
+				t.Errorf("the culprit began %.2f s after the end of its parent, its times %.2f s after; beside it: %v\n%s", culprit.begun-parent.end, culprit.first-parent.end, x.beside, brief(text))
 			}
 		})
 	}

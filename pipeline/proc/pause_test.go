@@ -2,6 +2,8 @@ package proc
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +153,33 @@ func TestKillWhileFrozen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndsWhereItStands: a tree that stands still and is asked to end does nothing more.
+func TestEndsWhereItStands(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := filepath.Join(t.TempDir(), "done")
+		pause := make(chan bool)
+		s := contained(shell(t, "echo >"+done+"; echo ready >&$FD; while :; do echo >>"+done+"; done"), way)
+		s.Pause, s.Grace = pause, 20*time.Second
+		wait := begin(ctx, s)
+		pause <- true
+		standstill(t, s.Cookie)
+		before, err := os.ReadFile(done)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if r, err := wait(); err != nil || !r.Canceled || r.Signal != syscall.SIGTERM {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if after, err := os.ReadFile(done); err != nil || len(after) != len(before) {
+			t.Errorf("it went on: %d lines, then %d, %v", len(before), len(after), err)
+		}
+	})
 }
 
 // TestPausedKbisectKilled: nobody thaws, and yet nothing stays.

@@ -156,12 +156,22 @@ func (s *supervisor) leaderEnds(wait time.Duration) bool {
 	return s.over
 }
 
-// terminate asks the tree to end.
+// terminate asks the tree to end. One that stands still does nothing more before it is told.
 func (s *supervisor) terminate() {
-	s.setPause(false)
 	all, err := s.tree.below()
-	if err != nil {
+	switch {
+	case err != nil:
 		_ = unix.Kill(-s.tree.leader, unix.SIGTERM)
+		s.setPause(false)
+		return
+	case s.pause.on:
+		for _, p := range all {
+			p.Signal(unix.SIGTERM)
+		}
+		s.setPause(false)
+		for _, p := range all { // others may have stopped it before
+			p.Signal(unix.SIGCONT)
+		}
 		return
 	}
 	asked := writeStacks(all, func(p ps.Process) bool { return farewell(p) == unix.SIGABRT })
