@@ -224,6 +224,13 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			again = o.Why
 			_, end := p.ahead.solo() // builds ahead may have taken the memory or the device that it needed
 			defer end()
+			if o.Signal != "" { // who ends all processes of a job may be about to end this one
+				select {
+				case <-ctx.Done():
+					return o, ctx.Err()
+				case <-time.After(time.Second):
+				}
+			}
 			p.Config.Recipe.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
 		case again == "":
 			if o, err = p.confirmTeardown(ctx, r, o); err != nil {

@@ -54,15 +54,14 @@ func Work(ctx context.Context, path, version string) error {
 			res.Devices = []string{device}
 		}
 	}
-	if err := s.run(ctx, version, &res); err != nil {
-		if ctx.Err() != nil { // it was stopped, and has shown nothing
-			return ctx.Err()
-		}
-		if correctable(err) {
-			res.Refused = err.Error()
-		} else {
-			res.Infra = err.Error()
-		}
+	err := s.run(ctx, version, &res)
+	switch {
+	case ctx.Err() != nil: // it was stopped, and has shown nothing: a launch may have ended by the same signal
+		return ctx.Err()
+	case err != nil && correctable(err):
+		res.Refused = err.Error()
+	case err != nil:
+		res.Infra = err.Error()
 	}
 	return keep(res)
 }

@@ -214,7 +214,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	b.Crowded = res.Timeout != nil || res.OOMWhere != "" || res.Signal == syscall.SIGKILL
 	b.Processors, b.Memory = (res.User+res.System).Seconds()/max(res.Wall.Seconds(), 1e-3), max(res.MemoryPeak, res.MaxRSS)
 	o.Warnings = strayWords(res.Strays)
-	o.Build, o.Built, o.Tail, o.Log, o.Exit = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit
+	o.Build, o.Built, o.Tail, o.Log, o.Exit, o.Signal = res.Wall.Seconds(), true, string(res.Tail), log, res.Exit, signalName(res.Signal)
 	if o.Class != "" {
 		o.Phase, o.Phases = "build", []bisect.PhaseTime{{Name: "build", Seconds: o.Build}}
 		return b, nil

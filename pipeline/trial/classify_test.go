@@ -32,7 +32,7 @@ func TestClassify(t *testing.T) {
 		change(&res)
 		return res
 	}
-	killed := proc.Result{Exit: -1, Signal: syscall.SIGKILL}
+	killed, asked := proc.Result{Exit: -1, Signal: syscall.SIGKILL}, proc.Result{Exit: -1, Signal: syscall.SIGTERM}
 	exit := func(code int, tail string) proc.Result { return proc.Result{Exit: code, Tail: []byte(tail)} }
 	slowLoad := []bisect.PhaseTime{{Name: "load", Seconds: 12}, {Name: "measure", Seconds: 99}}
 	fails := protocol.Said{Wrong: "off by one", FailedIn: "check"}
@@ -55,6 +55,8 @@ func TestClassify(t *testing.T) {
 		"the machine's fault before its time-out":    {ended{reported: protocol.Said{Infra: "device lost"}, res: timeout("load", false)}, bisect.Outcome{Class: bisect.Infra, Why: "device lost"}},
 		"killed from outside":                        {ended{res: killed, phase: "load"}, bisect.Outcome{Class: bisect.Infra, Phase: "load", Why: "it was killed by SIGKILL, which kbisect did not send"}},
 		"killed from outside again":                  {ended{res: killed, phase: "load", suspected: true}, bisect.Outcome{Class: bisect.Crash, Phase: "load", Why: "ended by SIGKILL"}},
+		"asked to end, with all of a job":            {ended{res: asked, phase: "load"}, bisect.Outcome{Class: bisect.Infra, Phase: "load", Why: "it was killed by SIGTERM, which kbisect did not send"}},
+		"asked to end again":                         {ended{res: asked, phase: "load", suspected: true}, bisect.Outcome{Class: bisect.Crash, Phase: "load", Why: "ended by SIGTERM"}},
 		"killed because memory ran out":              {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "trial"}}, bisect.Outcome{Class: bisect.Crash, Why: "out of memory: it reached its limit"}},
 		"the machine's memory went to it":            {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "machine", OOMOwn: true}}, bisect.Outcome{Class: bisect.Infra, Why: machineMemory}},
 		"the machine's memory went to it again":      {ended{res: proc.Result{Signal: syscall.SIGKILL, OOMKilled: true, OOMWhere: "machine", OOMOwn: true}, suspected: true}, bisect.Outcome{Class: bisect.Crash, Why: "out of memory: it held more than half of what the machine, or a group above, has"}},

@@ -242,11 +242,8 @@ func Excuse(o bisect.Outcome, missing string) bisect.Outcome {
 
 // measured adds what was measured to what was decided about the process.
 func (x *process) measured(o bisect.Outcome, res proc.Result) bisect.Outcome {
-	o.Exit, o.Speaks, o.Wall, o.Memory = res.Exit, x.protocol.Speaks(), res.Wall.Seconds(), res.MemoryPeak
+	o.Exit, o.Signal, o.Speaks, o.Wall, o.Memory = res.Exit, signalName(res.Signal), x.protocol.Speaks(), res.Wall.Seconds(), res.MemoryPeak
 	o.Tail = string(res.Tail[max(0, len(res.Tail)-tailKept):])
-	if res.Signal != 0 {
-		o.Signal = signalName(res.Signal)
-	}
 	warnings := x.protocol.Warnings()
 	series := x.protocol.Series()
 	if x.popcorn != nil {

@@ -29,13 +29,17 @@ func endedFromOutside(res proc.Result) string {
 		return ""
 	case res.KilledParent:
 		return "the process that supervises the trial was killed"
-	case res.Signal == syscall.SIGKILL && !res.OOMKilled:
-		return "it was killed by SIGKILL, which kbisect did not send"
+	case slices.Contains(othersSend, res.Signal) && !res.OOMKilled:
+		return "it was killed by " + signalName(res.Signal) + ", which kbisect did not send"
 	case res.OOMWhere == "near" && res.Exit != 0:
 		return "it failed while the kernel killed a process because the machine, or a group above, ran out of memory"
 	}
 	return ""
 }
+
+// othersSend are the signals by which a user, a scheduler or a service manager ends all processes of a job, perhaps this one
+// before kbisect.
+var othersSend = []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
 const machineMemory = "the kernel killed one of its processes because the machine, or a group above, ran out of memory"
 
@@ -73,8 +77,11 @@ func howEnded(res proc.Result) string {
 	return fmt.Sprintf("exit %d", res.Exit)
 }
 
-// signalName is the name of a signal, such as SIGSEGV.
+// signalName is the name of a signal, such as SIGSEGV; "" for none.
 func signalName(s syscall.Signal) string {
+	if s == 0 {
+		return ""
+	}
 	if name := unix.SignalName(s); name != "" {
 		return name
 	}
