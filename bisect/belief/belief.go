@@ -59,7 +59,7 @@ type Belief interface {
 // Action is a launch to make next.
 type Action struct {
 	Index int     // of the commit, or GoodEnd
-	Info  float64 // expected information about the culprit, nats
+	Info  float64 // what it is expected to tell of the culprit, nats
 	Cost  float64 // expected seconds
 }
 

@@ -70,6 +70,48 @@ func TestFailuresAreCoherent(t *testing.T) {
 	})
 }
 
+// What a launch is worth where commits stand out is how far its outcome sets each of them apart from the mean of all others.
+func TestLeadersAreSetApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		commits, prior, launches := drawLaunches(t)
+		e := NewFailures(commits, prior, false)
+		for _, l := range launches {
+			e.Add(l)
+		}
+		b := e.posterior(doubtful)
+		f := e.forecast(b)
+		for i := GoodEnd; i < len(commits); i++ {
+			fail, _ := f.of(i)
+			// fails is the chance of it if commit k is to blame.
+			fails := func(k int) float64 {
+				bad, good := b.Bad[k], b.All.Minus(b.Bad[k])
+				now := b.kind.logMixed(bad, good)
+				if i >= 0 && bisect.Ancestors(commits, i)[k] {
+					return math.Exp(b.kind.logMixed(bad.Plus(Tally{Fails: 1}), good) - now)
+				}
+				return math.Exp(b.kind.logMixed(bad, good.Plus(Tally{Fails: 1})) - now)
+			}
+			apart := func(p, q float64) float64 { return p*math.Log(p/q) + (1-p)*math.Log((1-p)/(1-q)) }
+			want := 0.0
+			for k, w := range b.Weight {
+				if w < standsOut || w > 1-1e-6 {
+					continue
+				}
+				others := b.Alike * failNext(logAlike, b.All)
+				for j, v := range b.Weight {
+					if j != k {
+						others += v * fails(j)
+					}
+				}
+				want += w * (apart(fails(k), others/(1-w)) - apart(fails(k), fail))
+			}
+			if got, most := f.apart(i, fail), f.mostApart(i, fail); math.Abs(got-want) > 1e-6 || got < 0 || most < got-1e-9 {
+				t.Fatalf("a launch of commit %d sets apart by %v, at most %v, not by %v", i, got, most, want)
+			}
+		}
+	})
+}
+
 // A commit that was cleared beforehand is never blamed, and a commit is as bad as the commits it descends from are guilty.
 func TestFailuresBad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -130,6 +130,40 @@ func TestSometimesOnDAGs(t *testing.T) {
 	}
 }
 
+// A commit that all but surely brought a complaint of some launches fails from a clean build while the search goes on, and
+// only once.
+func TestSometimesIsProvenOnTheWay(t *testing.T) {
+	const jobs = 40
+	onTheWay := 0
+	for seed := range uint64(jobs) {
+		d := planted(straight(64), 40, 0.5, seed)
+		rec := &recorder{next: d}
+		f := d.find(t, rec, search.Options{Find: bisect.Crash})
+		if len(f.Culprits) != 1 {
+			t.Errorf("seed %d: %+v", seed, f)
+			continue
+		}
+		var shown []int
+		last := 0
+		for n, r := range rec.requests {
+			switch {
+			case r.Purpose == bisect.Searching:
+				last = n
+			case r.Purpose == bisect.ConfirmCulprit && r.Candidate.Commit == f.Culprits[0].Commit && rec.outcomes[n].Class == bisect.Crash:
+				shown = append(shown, n)
+			}
+		}
+		if len(shown) != 1 || !rec.requests[shown[0]].Clean {
+			t.Errorf("seed %d: the culprit failed from a clean build in launches %v", seed, shown)
+		} else if shown[0] < last {
+			onTheWay++
+		}
+	}
+	if t.Logf("%d of %d on the way", onTheWay, jobs); onTheWay < jobs/2 {
+		t.Errorf("%d of %d culprits failed from a clean build while the search went on", onTheWay, jobs)
+	}
+}
+
 // A search that was killed at any launch goes on with the very launch that it would have made.
 func TestSometimesResumesAtEveryLaunch(t *testing.T) {
 	for _, rate := range []float64{0.4, 0.7, 1} {

@@ -208,7 +208,6 @@ func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
 	// Of two ends that fail, what to do next depends on how, so each case has its hint.
-	build := o.Find == bisect.BuildFailed
 	// The good end comes first: without a good one, a bad end proves nothing.
 	switch {
 	case g.Untestable() && b.Class == g.Class:
@@ -248,8 +247,7 @@ func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 			}
 		}
 	default:
-		e = ReadComplaint(o, b)
-		if build && e.Differ {
+		if e = ReadComplaint(o, b); e.Differ && o.Find == bisect.BuildFailed {
 			e.Why = "the bad end does not build"
 		}
 	}

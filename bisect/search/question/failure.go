@@ -213,6 +213,11 @@ func (q *Failure) keepTo(r *search.Run, bad int) {
 	r.Begin(q.Belief(r))
 }
 
+// shownClean reports that a culprit has failed from a clean build, or that this need not or cannot be seen.
+func shownClean(q *Failure, r *search.Run, id string) bool {
+	return r.Search.Fast || r.Ledger.Tally(q, id, bisect.ConfirmCulprit).Fails > 0 || q.lost(r, id, bisect.ConfirmCulprit) != ""
+}
+
 // lost says why a commit could not be launched from a clean build; "" where it could, or was not.
 func (q *Failure) lost(r *search.Run, id string, why bisect.Purpose) (text string) {
 	for _, t := range r.Ledger.Of(id, why) {
@@ -248,8 +253,7 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	}
 	f := &failureProof{q, r}
 	m := f.enough(e, set)
-	runs := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit)
-	shown := r.Search.Fast || runs.Fails > 0 || q.lost(r, culprit, bisect.ConfirmCulprit) != ""
+	shown := shownClean(q, r, culprit)
 	for _, p := range parents {
 		if q.lost(r, p, bisect.ConfirmParent) != "" || f.cleared(b, set[0], p, m) {
 			continue
@@ -262,12 +266,12 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 	if q.lost(r, culprit, bisect.ConfirmCulprit) != "" && r.Unlearn("") {
 		return false, nil
 	}
-	switch {
-	case shown:
+	if shown {
 		r.Account.Conclude(r, set, b.Weight[set[0]], func(out *bisect.Culprit) { f.proven(out, b.Bad[set[0]], parents) })
 		return true, nil
-	case runs.Launches() >= m:
-		return r.GiveUp(fmt.Sprintf("commit %s did not show the complaint in %d launches from a clean build", bisect.ShortID(culprit), runs.Launches())), nil
+	}
+	if n := r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit).Launches(); n >= m {
+		return r.GiveUp(fmt.Sprintf("commit %s did not show the complaint in %d launches from a clean build", bisect.ShortID(culprit), n)), nil
 	}
 	return false, f.tryCulprit(b, set[0], culprit)
 }
@@ -435,13 +439,18 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 // AsProof implements search.Question: once the likeliest culprit is all but sure, a launch of its parent is made from
 // a clean build right away. So is one of a commit with the inputs of a parent, as long as launches of equal inputs
 // have ended alike. The culprit itself is launched for the proof only after the search has decided: that launch checks
-// the decision.
+// the decision. Where the complaint comes only sometimes and no good commit shows it, that would take several launches,
+// of which those that pass leave the decision open again: there it need not wait.
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	b := r.Belief.(*belief.Failures)
 	p := b.Posterior()
 	k := p.Top()
 	if i < 0 || p.Weight[k] <= 0.9 {
 		return false, nil
+	}
+	if i == k && p.Bad[k].Passes > 0 && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
+		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
+		return true, err
 	}
 	for _, id := range r.Span.Commits[k].Parents {
 		at := r.Span.Place(id)

@@ -21,7 +21,7 @@ type stage struct {
 	levels [][2][]float64
 	pairs  int  // of launches of both ends
 	fresh  int  // of these, made for this comparison
-	half   bool // the first launch of the next pair is made
+	half   bool // only the first launch of the next pair is made
 }
 
 // state is how far the comparison of the ends is.
@@ -72,7 +72,7 @@ func (q *Level) Ends(r *search.Run) (bisect.Ends, error) {
 			n := min(most-s.fresh, search.PairsAtOnce(r, need))
 			launch := func() error { return s.launches(n) }
 			if n == 1 && s.pairs == 1 && !s.half { // three launches may do
-				launch = s.launchHalf
+				launch = func() error { s.half = true; return s.all(s.pair(s.pairs)[:1]) }
 			}
 			if err := launch(); err != nil {
 				return bisect.Ends{}, err
@@ -127,12 +127,6 @@ func (s *stage) launches(n int) error {
 	s.half = false
 	s.pairs, s.fresh = s.pairs+n, s.fresh+n
 	return s.all(next)
-}
-
-// launchHalf makes the first launch of the next pair.
-func (s *stage) launchHalf() error {
-	s.half = true
-	return s.all(s.pair(s.pairs)[:1])
 }
 
 // pair is a pair of launches, in its order.
