@@ -224,7 +224,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			again = o.Why
 			_, end := p.ahead.solo() // builds ahead may have taken the memory or the device that it needed
 			defer end()
-			if o.Signal != "" { // who ends all processes of a job may be about to end this one
+			if o.Signal != "" || o.Exit > 128 { // who ends all processes of a job may be about to end this one
 				select {
 				case <-ctx.Done():
 					return o, ctx.Err()

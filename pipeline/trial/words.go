@@ -31,6 +31,8 @@ func endedFromOutside(res proc.Result) string {
 		return "the process that supervises the trial was killed"
 	case slices.Contains(othersSend, res.Signal) && !res.OOMKilled:
 		return "it was killed by " + signalName(res.Signal) + ", which kbisect did not send"
+	case slices.Contains(othersSend, syscall.Signal(res.Exit-128)) && !res.OOMKilled:
+		return fmt.Sprintf("it ended as what is killed by %s does (exit %d)", signalName(syscall.Signal(res.Exit-128)), res.Exit)
 	case res.OOMWhere == "near" && res.Exit != 0:
 		return "it failed while the kernel killed a process because the machine, or a group above, ran out of memory"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/find"
@@ -38,16 +39,20 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 		Guess: func(r bisect.Request) []bisect.Guess { return f.guess(r, chance) },
 	}
 	gauge := capacity.New(0)
+	var took float64 // seconds, to foresee the last time
 	s.Slots.Next = func(ctx context.Context, n int) []bisect.Request {
 		if next := f.announced(); len(next) > 0 {
 			return next
 		}
-		if _, _, ok := session.Examples(s.Launches); !ok || s.Spent() {
+		pass, _, ok := session.Examples(s.Launches)
+		if !ok || s.Spent() || took > pass.Wall+pass.Build { // a search of hundreds of launches is sooner made than foreseen where they are short
 			return nil
 		}
 		if s.Slots.Careful {
 			n = f.room(gauge)
 		}
+		began := time.Now()
+		defer func() { took = time.Since(began).Seconds() }()
 		return ahead.Next(ctx, n)
 	}
 	return func() error {
