@@ -45,7 +45,8 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 			return next
 		}
 		pass, _, ok := session.Examples(s.Launches)
-		if !ok || s.Spent() || took > pass.Wall+pass.Build { // a search of hundreds of launches is sooner made than foreseen where they are short
+		// A search of hundreds of short launches takes longer to repeat than to go on with.
+		if !ok || s.Spent() || took > pass.Wall+pass.Build {
 			return nil
 		}
 		if s.Slots.Careful {
