@@ -245,7 +245,7 @@ while not asked and time.monotonic() < ends: # when it runs
     beats.append("%f" % time.monotonic())
     time.sleep(0.004)
 with open(os.environ["NOTES"], "a") as f:
-    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, compiles, first, last, time.monotonic(), ",".join(beats), bool(asked), file=f)
+    print(os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], begun, compiles, first, last, time.monotonic(), ",".join(beats) or "-", bool(asked), file=f)
 if os.path.exists("wrong"):
     os._exit(1)
 `
