@@ -156,30 +156,24 @@ func (s *supervisor) leaderEnds(wait time.Duration) bool {
 	return s.over
 }
 
-// terminate asks the tree to end. One that stands still does nothing more before it is told.
+// terminate asks the tree to end. A paused tree gets the signal before it is continued, so that it runs no further; its
+// stacks would explain nothing.
 func (s *supervisor) terminate() {
 	all, err := s.tree.below()
-	switch {
-	case err != nil:
+	if err != nil {
 		_ = unix.Kill(-s.tree.leader, unix.SIGTERM)
-		s.setPause(false)
-		return
-	case s.pause.on:
-		for _, p := range all {
-			p.Signal(unix.SIGTERM)
-		}
-		s.setPause(false)
-		for _, p := range all { // others may have stopped it before
-			p.Signal(unix.SIGCONT)
-		}
-		return
 	}
-	asked := writeStacks(all, func(p ps.Process) bool { return farewell(p) == unix.SIGABRT })
-	for _, p := range all {
-		if !asked[p.PID] { // a second signal would cut it short
-			p.Signal(unix.SIGTERM)
-			p.Signal(unix.SIGCONT) // a stopped process would not act on it
-		}
+	var asked map[int]bool
+	if !s.pause.on {
+		asked = writeStacks(all, func(p ps.Process) bool { return farewell(p) == unix.SIGABRT })
+	}
+	rest := slices.DeleteFunc(all, func(p ps.Process) bool { return asked[p.PID] }) // a second signal would cut it short
+	for _, p := range rest {
+		p.Signal(unix.SIGTERM)
+	}
+	s.setPause(false)
+	for _, p := range rest {
+		p.Signal(unix.SIGCONT) // a stopped process would not act on it
 	}
 }
 
