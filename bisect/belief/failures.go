@@ -152,8 +152,8 @@ const standsOut = 0.05
 // Next returns the launch that promises most information for its expected cost. Where the sceptic has a say, it is what
 // promises most to him, and a launch is worth how far it sets each commit, if that is the culprit, apart from all others:
 // the extrinsic Jensen-Shannon divergence (Naghshvar, Javidi and Wigger 2015). While no commit stands out, that is the
-// information. Near the end, information alone would choose launch after launch of the parent, which all but surely
-// passes, to rule out small risks, where one of the culprit decides sooner.
+// information. Near the end, information alone would choose launch after launch of the parent, which is almost certain to
+// pass, to rule out small risks; launching the culprit decides sooner.
 func (e *Failures) Next(p Prices) (a Action, ok bool) {
 	b := e.doubting()
 	f := e.forecast(b)
@@ -411,8 +411,8 @@ func (f forecast) of(i int) (fail, known float64) {
 	return f.fail + f.more[i], f.known + f.moreH[i]
 }
 
-// apart is by how much more a launch of commit i, which fails with chance fail, sets the leaders apart from all other commits
-// than it tells of the culprit.
+// apart is what a launch of commit i is worth besides its information: how much better it separates each leader from all
+// other commits. fail is the chance that it fails.
 func (f forecast) apart(i int, fail float64) (more float64) {
 	for n, l := range f.leaders {
 		p := f.fails(n, i)

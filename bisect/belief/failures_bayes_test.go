@@ -28,13 +28,18 @@ func drawLaunches(t *rapid.T) (commits []bisect.Commit, prior []float64, launche
 	return commits, prior, launches
 }
 
-// hypotheses are the probabilities of every commit as the culprit, and of ends that do not differ, after some launches.
-func hypotheses(commits []bisect.Commit, prior []float64, certain bool, launches ...Launch) []float64 {
+// told is a belief that has taken in some launches.
+func told(commits []bisect.Commit, prior []float64, certain bool, launches ...Launch) *Failures {
 	e := NewFailures(commits, prior, certain)
 	for _, l := range launches {
 		e.Add(l)
 	}
-	b := e.Posterior()
+	return e
+}
+
+// hypotheses are the probabilities of every commit as the culprit, and of ends that do not differ, after some launches.
+func hypotheses(commits []bisect.Commit, prior []float64, certain bool, launches ...Launch) []float64 {
+	b := told(commits, prior, certain, launches...).Posterior()
 	return append(slices.Clone(b.Weight), b.Alike)
 }
 
@@ -44,10 +49,7 @@ func TestFailuresAreCoherent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commits, prior, launches := drawLaunches(t)
 		certain := rapid.Bool().Draw(t, "certain")
-		e := NewFailures(commits, prior, certain)
-		for _, l := range launches {
-			e.Add(l)
-		}
+		e := told(commits, prior, certain, launches...)
 		now := hypotheses(commits, prior, certain, launches...)
 		if sum := sumOf(now); math.Abs(sum-1) > 1e-9 {
 			t.Fatalf("the probabilities add up to %v", sum)
@@ -74,10 +76,7 @@ func TestFailuresAreCoherent(t *testing.T) {
 func TestLeadersAreSetApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commits, prior, launches := drawLaunches(t)
-		e := NewFailures(commits, prior, false)
-		for _, l := range launches {
-			e.Add(l)
-		}
+		e := told(commits, prior, false, launches...)
 		b := e.posterior(doubtful)
 		f := e.forecast(b)
 		for i := GoodEnd; i < len(commits); i++ {
@@ -116,10 +115,7 @@ func TestLeadersAreSetApart(t *testing.T) {
 func TestFailuresBad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		commits, prior, launches := drawLaunches(t)
-		e := NewFailures(commits, prior, false)
-		for _, l := range launches {
-			e.Add(l)
-		}
+		e := told(commits, prior, false, launches...)
 		weights := e.Weights()
 		for i := range commits {
 			if prior[i] == 0 && weights[i] != 0 {

@@ -130,8 +130,8 @@ func TestSometimesOnDAGs(t *testing.T) {
 	}
 }
 
-// A commit that all but surely brought a complaint of some launches fails from a clean build while the search goes on, and
-// only once.
+// The likely culprit of an intermittent complaint is launched from a clean build before the search has decided, and no more
+// once it has failed there.
 func TestSometimesIsProvenOnTheWay(t *testing.T) {
 	const jobs = 40
 	onTheWay := 0
