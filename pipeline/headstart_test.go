@@ -94,19 +94,26 @@ note("over")
 sys.exit(STATUS)
 `
 
-// The bad end loads beside the good one, and does no more until that has ended. What ran beside another is made again where
-// that may be why it failed, or where it did not tell when it had loaded.
+// The bad end loads beside the good one and, with the harness, compiles; it does no more until that has ended. What ran beside
+// another is made again where that may be why it failed, or where it did not tell when it had loaded.
 func TestEndsLoadBesideEachOther(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: no python3")
 	}
 	const says = `out.write("phase: compile\n")
+FAILS
 time.sleep(0.1)
 note("compiled")
-out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
+out.write("phase: warmup\n")
+time.sleep(0.1)
+note("warm")
+out.write("phase: check\ncheck: CHECK\nphase: measure\nsample: 10 us\nphase: teardown\n")`
+	const alone = "log.seek(0)\nif why == 'end-bad' and 'end-good over' not in log.read(): sys.exit(1)"
 	for _, x := range []struct {
 		name                string
 		extra, await, check string // of the bad end; say nothing: it speaks no protocol
+		fails               string // in its compile phase
+		harness, timing     bool
 		limits              map[string]kernels.Limit
 		class               bisect.Class // of the bad end
 		beside              bool
@@ -115,19 +122,25 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 		{name: "as it should be", await: "begun", check: "pass", class: bisect.OK, beside: true, good: 1, bad: 1},
 		{name: "a wrong result", await: "begun", check: "fail 3 of 8 values differ", class: bisect.Wrong, beside: true, good: 1, bad: 1},
 		{name: "nothing is said", await: "over", class: bisect.OK, beside: true, good: 2, bad: 2},
-		{name: "it fails where another one runs", await: "begun", check: "pass", extra: "log.seek(0)\nif why == 'end-bad' and 'end-good over' not in log.read(): sys.exit(1)", class: bisect.OK, beside: true, good: 1, bad: 2},
+		{name: "it fails where another one runs", await: "begun", check: "pass", extra: alone, class: bisect.OK, beside: true, good: 1, bad: 2},
+		{name: "with the harness", await: "compiled", check: "pass", harness: true, class: bisect.OK, beside: true, good: 1, bad: 1},
+		{name: "with times", await: "compiled", check: "pass", harness: true, timing: true, class: bisect.OK, beside: true, good: 1, bad: 1},
+		{name: "it fails to compile where another one runs", await: "begun", check: "pass", fails: alone, harness: true, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "limits that the good end sets", check: "pass", limits: map[string]kernels.Limit{"load": {Times: 100}}, class: bisect.OK, good: 1, bad: 1},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			body := func(check string) []fixtures.Change {
-				text, status := strings.ReplaceAll(says, "CHECK", check), "0"
+				text, status, extra := strings.NewReplacer("CHECK", check, "FAILS", x.fails).Replace(says), "0", x.extra
+				if x.harness {
+					extra += "# kbisect_harness"
+				}
 				if check == "" {
 					text = ""
 				} else if check != "pass" {
 					status = "1"
 				}
-				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("EXTRA", x.extra, "AWAIT", x.await, "SAYS", text, "STATUS", status).Replace(besideBench))}
+				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("EXTRA", extra, "AWAIT", x.await, "SAYS", text, "STATUS", status).Replace(besideBench))}
 			}
 			good := "pass"
 			if x.check == "" {
@@ -144,7 +157,7 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 			}
 			defer p.Close()
 			ends := []bisect.Request{
-				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}},
+				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}, Timing: x.timing}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}, Timing: x.timing},
 			}
 			Soon(p, ends[1:])
 			for i, want := range []bisect.Class{bisect.OK, x.class} {
@@ -169,7 +182,8 @@ out.write("phase: check\ncheck: CHECK\nphase: teardown\n")`
 				n[what]++
 				last[what] = at
 			}
-			if n["end-good begun"] != x.good || n["end-bad begun"] != x.bad || (first["end-bad begun"] < first["end-good over"]) != x.beside || x.check != "" && first["end-bad compiled"] < last["end-good over"] {
+			if n["end-good begun"] != x.good || n["end-bad begun"] != x.bad || (first["end-bad begun"] < first["end-good over"]) != x.beside ||
+				x.check != "" && (x.bad == 1 && (first["end-bad compiled"] < last["end-good over"]) != x.harness || first["end-bad warm"] < last["end-good over"]) {
 				t.Errorf("%s", text)
 			}
 		})

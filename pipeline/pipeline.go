@@ -568,8 +568,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	begin(ctx, p, r)
 	entered := p.headStart.Watch(p.reference.Times)
 	defer entered("")
+	beside := trial.Beside(p.Config.Recipe, p.reference.Times["warmup"] > 0)
 	alone := func(phase string, limit time.Duration) {
-		turn.Enter(phase, p.reference.Beside(phase))
+		turn.Enter(phase, beside(phase))
 		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
 		entered(phase)
 		report(phase, limit)

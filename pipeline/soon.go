@@ -24,6 +24,9 @@ const worthHeadStart = 300 * time.Millisecond
 // a crash may come from too little memory.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c, most := &p.Config.Recipe, 2 // both sides of a proof
+	if runtime.NumCPU() >= 8 {     // and of another one, since either may be needed
+		most = 4
+	}
 	wanted := p.headStart.Wanted(r)
 	if p.prestart == nil || p.clean || p.reference.StartCounts(*c) {
 		return
@@ -46,17 +49,21 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		if err != nil || built.Class != "" { // it will be met again in its turn
 			continue
 		}
-		order := orderOf(p, next, 1)
-		if end && !trial.Mentions(w, order, trial.ProtocolVariable, strings.TrimSuffix(harness.Module, ".py")) || w.ClearCaches() != nil {
-			continue
-		}
+		order, warmsUp := orderOf(p, next, 1), p.reference.Times["warmup"] > 0
 		if end {
+			warmsUp = trial.Mentions(w, order, strings.TrimSuffix(harness.Module, ".py"))
+			if !warmsUp && !trial.Mentions(w, order, trial.ProtocolVariable) {
+				continue
+			}
 			order.Reference.Speaks = new(true)
+		}
+		if w.ClearCaches() != nil {
+			continue
 		}
 		order.OnTimed = func(on bool) {
 			p.ahead.freeze(on)
 			p.prestart.Freeze(on)
 		}
-		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order)
+		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order, trial.Beside(*c, warmsUp))
 	}
 }

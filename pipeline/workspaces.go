@@ -85,7 +85,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 	case bisect.EndBad:
 		return "bad"
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
-		return "confirm-" + trial.FileName(r.Candidate)
+		return string(r.Purpose) + "-" + trial.FileName(r.Candidate)
 	case bisect.Searching:
 		return searches[ws.turn]
 	}

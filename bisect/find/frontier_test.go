@@ -72,3 +72,49 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// With processors for a wrong guess, the proof of the culprit is announced before the launch that decides on it, whatever
+// that shows, and no more than two proofs are at a time.
+func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {
+	const n = 16
+	var commits []bisect.Commit
+	for i := range n {
+		commit := bisect.Commit{ID: fmt.Sprintf("c%02d", i+1), Parents: []string{fmt.Sprintf("c%02d", i)}}
+		if i > 0 {
+			commit.InRange = []int{i - 1}
+		}
+		commits = append(commits, commit)
+	}
+	for at := range n - 1 {
+		bad, announced := commits[at].ID, map[bisect.Request]bool{}
+		var deciding map[bisect.Request]bool // what was announced when a commit was launched for the first time
+		s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Eager: true}
+		s.Soon = func(next []bisect.Request) {
+			announced = map[bisect.Request]bool{}
+			for _, r := range next {
+				announced[build(r)] = true
+			}
+			if len(next) > 4 {
+				t.Errorf("%d launches are announced: %v", len(next), next)
+			}
+		}
+		s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+			if r.Purpose == bisect.Searching && r.Nth == 0 {
+				deciding = announced
+			}
+			if r.Candidate.Commit >= bad {
+				return bisect.Outcome{Class: bisect.Wrong, Wall: 1}, nil
+			}
+			return bisect.Outcome{Class: bisect.OK, Wall: 1}, nil
+		})
+		found, err := Culprits(t.Context(), s)
+		if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad {
+			t.Fatalf("%s: %+v, %v", bad, found.Culprits, err)
+		}
+		for why, id := range map[bisect.Purpose]string{bisect.ConfirmCulprit: bad, bisect.ConfirmParent: commits[at].Parents[0]} {
+			if !deciding[bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Clean: true}] {
+				t.Errorf("%s: %s of %s was not announced before the last commit was launched: %v", bad, why, id, deciding)
+			}
+		}
+	}
+}

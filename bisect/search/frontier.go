@@ -63,25 +63,30 @@ func Soon(r *Run, next ...Wanted) {
 	l.Search.Soon(out)
 }
 
-// proofSoon announces the first launches of a proof, once some commit is likely to be the culprit. It stays with that commit
-// until it is all but cleared.
+// proofSoon announces the first launches of a proof of a commit that is likely to be the culprit, until it is all but
+// cleared. Where there are processors for a wrong guess, it does so sooner, and for two commits.
 func proofSoon(r *Run) {
 	if r.Search.Soon == nil || r.Search.Fast {
 		return
 	}
-	likely, possible := 0.45, 0.2
+	likely, possible, most := 0.45, 0.2, 1
 	if r.Search.Eager {
-		likely, possible = 0.25, 0.1
+		likely, possible, most = 0.25, 0.1, 2
 	}
 	weights := r.Belief.Weights()
-	if r.likely < 0 || weights[r.likely] < possible {
-		if r.likely = slices.Index(weights, slices.Max(weights)); weights[r.likely] < likely {
-			r.likely = -1
-		}
+	r.likely = slices.DeleteFunc(r.likely, func(k int) bool { return weights[k] < possible })
+	left := slices.Clone(weights)
+	for _, k := range r.likely {
+		left[k] = 0
 	}
+	for len(r.likely) < most && slices.Max(left) >= likely {
+		k := slices.Index(left, slices.Max(left))
+		r.likely, left[k] = append(r.likely, k), 0
+	}
+	slices.SortStableFunc(r.likely, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
 	var next []Wanted
-	if r.likely >= 0 {
-		culprit, parents := r.Span.Sides([]int{r.likely})
+	for _, k := range r.likely {
+		culprit, parents := r.Span.Sides([]int{k})
 		for _, id := range parents {
 			next = append(next, Wanted{Commit: id, Purpose: bisect.ConfirmParent})
 		}

@@ -34,7 +34,7 @@ type Run struct {
 
 	graph    *bisect.Graph
 	foreseen map[int]bool // commits that are built, or being built, before they are asked for
-	likely   int          // the commit whose proof proofSoon has announced; -1: none
+	likely   []int        // the commits whose proofs proofSoon has announced, likeliest first
 }
 
 // Answer says what an outcome means to a question.
@@ -99,7 +99,7 @@ type Visit struct {
 // NewRun returns a run over a span that shares the launches of a ledger. The caller sets its Question before Locate.
 // The smallest step worth finding is 0.5 % unless Options.Effect says otherwise (judge.md 2, minEffect).
 func NewRun(ctx context.Context, s *Search, led *Ledger, in *Span) *Run {
-	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, likely: -1, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
+	r := &Run{Search: s, Ctx: ctx, Ledger: led, Span: in, Account: Account{onStep: s.OnStep}, Least: math.Log1p(0.005), Most: maxLaunches, From: led.Launches}
 	if s.Effect > 0 {
 		r.Least = math.Log1p(s.Effect)
 	}

@@ -1,6 +1,7 @@
 // Package headstart begins launches before their turn: the bad end beside the good one, and the first launches of a proof
-// beside those of the search. They are started as a user would and load, which may take longer than all the rest. They
-// stand still while times are taken, and do no more than load before they are asked for.
+// beside those of the search. They are started as a user would, load and, if the program warms up before it takes times,
+// compile, which may take longer than all the rest. They stand still while times are taken, and do no more before they
+// are asked for.
 //
 // Nothing may be blamed for what ran beside it: [Launches] says which launches have to be made again alone.
 package headstart
@@ -33,17 +34,20 @@ type launch struct {
 	request bisect.Request
 	w       *workspace.Workspace // where it runs, and nothing else meanwhile
 	built   bisect.Outcome
+	beside  func(phase string) bool // whether it may be in a phase before its turn
+	told    func(on bool)           // see [trial.Order.OnTimed]
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended
 	run     trial.Launched
 	err     error
 	began   time.Time
-	beside  time.Duration // how long it ran beside other launches
+	shared  time.Duration // how long it ran beside other launches
 
 	mu      sync.Mutex
 	pause   chan bool // see [proc.Spec]
 	frozen  bool      // times are taken
-	waits   bool      // it has loaded, and waits for its turn
+	waits   bool      // it has done what it may before its turn
+	counts  bool      // its times count from now on
 	phase   string    // in which it is
 	limit   time.Duration
 	shown   func(phase string, limit time.Duration) // nil before its turn
@@ -81,17 +85,14 @@ func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
 	return next
 }
 
-// Begin begins a launch of a candidate that is built in a workspace. ctx outlives the launches beside it. The launch tells
-// order.OnTimed when its times begin and cease to count, which they may only in its turn.
-func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bisect.Outcome, order trial.Order) {
+// Begin begins a launch of a candidate that is built in a workspace. ctx outlives the launches beside it. Before its turn it
+// goes no further than the phases of which beside is true. The launch tells order.OnTimed when its times begin and cease to
+// count, which they may only in its turn.
+func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bisect.Outcome, order trial.Order, beside func(phase string) bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &launch{request: order.Request, w: w, built: built, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
+	l := &launch{request: order.Request, w: w, built: built, beside: beside, told: order.OnTimed, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
 	w.Share.Pause = l.pause
-	told := order.OnTimed
-	order.Report, order.OnTimed = l.report, func(on bool) {
-		l.timed(on)
-		told(on)
-	}
+	order.Report, order.OnTimed = l.report, l.timed
 	h.begun = append(h.begun, l)
 	go func() {
 		defer close(l.over)
@@ -187,10 +188,11 @@ func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 }
 
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
-// count has to end well. Others may well fail: what fails after its load, or long after it was alone, failed by itself.
+// count has to end well. Others may well fail: what fails in a phase that ran beside nothing, or long after it was alone,
+// failed by itself.
 func (l *launch) blames(others bool) bool {
 	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
-	return well && !o.Speaks || !well && (l.request.Timing || trial.Loads(o.Phase) && (others || o.Wall < 10*l.beside.Seconds()))
+	return well && !o.Speaks || !well && (l.request.Timing || l.beside(o.Phase) && (others || o.Wall < 10*l.shared.Seconds()))
 }
 
 // Drop ends all launches that have begun, and waits for their end.
@@ -218,25 +220,29 @@ func (h *Launches) Freeze(on bool) {
 	}
 }
 
-// report takes in that the launch enters a phase. Beyond its load it stands still until its turn.
+// report takes in that the launch enters a phase. Before its turn it stands still where it may go no further; if it has taken
+// times by then, they are worthless, and so is the launch.
 func (l *launch) report(phase string, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase, l.limit = phase, limit; l.shown != nil {
+	switch l.phase, l.limit = phase, limit; {
+	case l.shown != nil:
 		l.shown(phase, limit)
-	} else if !trial.Loads(phase) {
+	case l.counts && !trial.Prepares(phase):
+		l.spoiled = true
+		l.cancel()
+	case !l.beside(phase):
 		l.waits = true
 		l.set()
 	}
 }
 
-// timed takes in that times of the launch begin to count. Before its turn they are worthless, and so is the launch.
+// timed takes in whether times of the launch count. Nobody is told before its turn.
 func (l *launch) timed(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if on && l.shown == nil {
-		l.spoiled = true
-		l.cancel()
+	if l.counts = on; l.shown != nil {
+		l.told(on)
 	}
 }
 
@@ -254,8 +260,11 @@ func (l *launch) set() {
 func (l *launch) finish(ctx context.Context, show func(phase string, limit time.Duration)) error {
 	defer context.AfterFunc(ctx, l.cancel)()
 	l.mu.Lock()
-	l.beside = time.Since(l.began)
+	l.shared = time.Since(l.began)
 	l.shown, l.waits, l.frozen = show, false, false
+	if l.counts {
+		l.told(true)
+	}
 	if l.phase != "" {
 		show(l.phase, l.limit)
 	}

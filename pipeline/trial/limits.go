@@ -72,7 +72,7 @@ func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
 	const least = 0.1 // seconds of the load
 	after := 0.0
 	for _, ph := range o.Phases {
-		if !Loads(ph.Name) {
+		if !loads(ph.Name) {
 			after += ph.Seconds
 		}
 	}

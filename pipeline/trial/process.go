@@ -106,25 +106,28 @@ var untimed = []string{"load", "import", "extension", "compile", teardown}
 // Measures reports a phase whose time may be compared.
 func Measures(phase string) bool { return !slices.Contains(untimed, phase) }
 
-// Loads reports a phase in which a program does nothing on a device except make a context and fill memory.
-func Loads(phase string) bool {
+// loads reports a phase in which a program does nothing on a device except make a context and fill memory.
+func loads(phase string) bool {
 	return phase == teardown || slices.Contains(untimed, phase) && phase != "compile"
 }
 
-// prepares are the phases, after those that are untimed, in which a program takes no times yet. It may be paused there.
-var prepares = []string{"warmup", "capture", "check"}
+// Prepares reports a phase, after those that are untimed, in which a program takes no times yet. It may be paused there.
+func Prepares(phase string) bool {
+	return slices.Contains([]string{"warmup", "capture", "check"}, phase)
+}
 
-// Beside reports a phase in which a program may run beside one that tears down. A program that does not warm up, as the good
-// end shows, might take times before it can be paused after its compile phase.
-func (g Reference) Beside(phase string) bool {
-	return Loads(phase) || phase == "compile" && g.Times["warmup"] > 0
+// Beside returns the phases in which a program may run beside one that loads, compiles or tears down. One that does not warm
+// up might take times before it can be paused after its compile phase.
+func Beside(p Recipe, warmsUp bool) func(phase string) bool {
+	compiles := warmsUp && !p.CompileTimed
+	return func(phase string) bool { return loads(phase) || compiles && phase == "compile" }
 }
 
 // timed notes whether times count in a phase and reports a change; "" is after the last phase.
 func (x *process) timed(phase string) {
 	r, p := x.order.Request, x.order.Recipe
 	on := r.Timing && phase != "" && (p.WholeTimed || Measures(phase))
-	if on && (p.WholeTimed || !slices.Contains(prepares, phase)) && x.order.Prestart.Leaving() {
+	if on && (p.WholeTimed || !Prepares(phase)) && x.order.Prestart.Leaving() {
 		x.disturbed = true
 		x.order.Prestart.Stay()
 	}

@@ -55,6 +55,7 @@ type Recipe struct {
 	Learn        bool               // note which files builds and launches open
 	Prestart     bool               `json:"-"` // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
+	CompileTimed bool               // a metric may be taken while the program compiles
 	Logs         string             `json:"-"` // folder for the output of builds and launches, kept
 	Log          *slog.Logger       `json:"-"`
 }

@@ -13,6 +13,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,7 +54,7 @@ type Policy struct {
 	Plan        kernels.Plan
 	Limits      trial.Limits
 	OwnScripts  bool   // scripts that a candidate lacks come from the user's work tree
-	Sample      string // name of the metric that the samples of the protocol are of
+	Sample      string // name of the metric that the samples of the protocol are of; "": time
 	Patterns    []Pattern
 	Sources     []trial.Source
 	CUDA        nvccSources // for kind nvcc
@@ -185,6 +186,15 @@ func (p *Policy) startCold() {
 func (p *Policy) WholeTimed() bool {
 	return slices.ContainsFunc(p.Judge.Metrics, metric.Metric.OfProcess)
 }
+
+// CompileTimed reports whether a metric may be taken while a program compiles: one that is not made of the samples it sends,
+// or any where caches are cold.
+func CompileTimed(p *Policy) bool {
+	return p.Caches == pipeline.Cold || slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name != Sampled(p) })
+}
+
+// Sampled is the metric of the samples that a program sends.
+func Sampled(p *Policy) string { return cmp.Or(p.Sample, "time") }
 
 // Compile compiles the patterns. They were checked when the policy was made, so that an error means a damaged
 // session.

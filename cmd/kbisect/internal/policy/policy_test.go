@@ -111,6 +111,9 @@ func TestForSearch(t *testing.T) {
 		"any complaint":                 {run, func(q *Request) { q.Find = "any" }, func(p *Policy) bool { return p.Judge.Any && p.Judge.Find == "" }},
 		"an improvement is of a metric": {run, func(q *Request) { q.Improvement = true }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Improvement }},
 		"a failing build needs builds":  {"[build]\ncommand = [\"make\"]\n" + run[12:], func(q *Request) { q.Find = "build" }, func(p *Policy) bool { return p.Judge.Find == bisect.BuildFailed && p.Judge.Builds }},
+		"samples alone":                 {run, nil, func(p *Policy) bool { return !CompileTimed(p) && Sampled(p) == "time" }},
+		"a metric sent while compiling": {run, func(q *Request) { q.Metric = "cold" }, func(p *Policy) bool { return CompileTimed(p) && !p.WholeTimed() }},
+		"caches that are cold":          {run + "caches = \"cold\"\n", nil, func(p *Policy) bool { return CompileTimed(p) }},
 		"--metric means slow":           {run, func(q *Request) { q.Metric = "wall" }, func(p *Policy) bool { return p.Judge.Find == bisect.Slow && p.Asked == "wall" && p.WholeTimed() }},
 		"processor time needs no configuration": {run, func(q *Request) { q.Metric = "cpu" }, func(p *Policy) bool {
 			return p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Counted && !p.Judge.Metrics[0].Higher && slices.Equal(p.Sources, cpu) && p.WholeTimed()
