@@ -195,6 +195,50 @@ raise SystemExit(h.finish())
 	}
 }
 
+// A launch warms up until its times are steady. Times that scatter take no more than about 0.1 s, and long ones few calls.
+func TestPythonWarmsUp(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("SKIPPED: there is no python3; the module was not run")
+	}
+	const warms = `
+import math, random
+import kbisect_harness as kb
+
+random.seed(1)
+now = 0.0
+kb.time.perf_counter = lambda: now
+h = kb.Harness()
+h.processor.settle = lambda: None
+h.out.metric = lambda name, value, unit="": calls.append(value)
+calls = []
+
+class Device:
+    def time(self, call):
+        global now
+        seconds = self.seconds(call()) * random.lognormvariate(0, self.scatter)
+        now += seconds
+        return seconds, None
+
+def warmed(scatter, seconds):
+    h.device = Device()
+    h.device.scatter, h.device.seconds = scatter, seconds
+    h._warm(lambda n: n)
+    return calls[-1]
+
+quiet = warmed(0.001, lambda n: 4e-4)
+steady = [warmed(0.1, lambda n: 4e-4) for _ in range(50)]
+long = [warmed(0.1, lambda n: 0.03) for _ in range(50)]
+falls = warmed(0.002, lambda n: 4e-4 * (1 + math.exp(-n / 100)))
+assert quiet == 15, quiet
+assert 15 <= min(steady) and sorted(steady)[45] <= 350, steady
+assert sorted(long)[45] <= 60, long
+assert falls >= 120, falls
+`
+	if _, exit, out := heard(t, example(t, "python"), "python3", "-c", warms); exit != 0 {
+		t.Errorf("exit %d\n%s", exit, out)
+	}
+}
+
 // The processors are made up: the scheduler of a real machine moves the thread when it likes.
 func TestPythonProcessors(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {

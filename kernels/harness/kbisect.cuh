@@ -368,7 +368,7 @@ class Harness {
     std::exit(2);
   }
 
-  // warm launches until two windows in a row have the same median within 1 %.
+  // warm launches until two windows in a row have the same median within 1 % or, after 0.1 s, within what they scatter by.
   void warm(const Calls &calls) {
     out_.phase("warmup");
     double start = now(), before = 0;
@@ -378,8 +378,9 @@ class Harness {
     for (int calm = 0; calm < 2 && n < 1000 && (n < 3 || now() - start < 2);) {
       times.push_back(device_.time(calls[n++ % calls.size()]));
       if (times.size() < 5) continue;
-      double m = median(times);
-      calm = before > 0 && std::abs(m - before) <= 0.01 * before ? calm + 1 : 0;
+      std::sort(times.begin(), times.end());
+      double m = times[2], scatter = now() - start > 0.1 ? times[3] - times[1] : 0;
+      calm = before > 0 && std::abs(m - before) <= std::max(0.01 * before, scatter) ? calm + 1 : 0;
       before = m;
       times.clear();
     }
@@ -412,11 +413,6 @@ class Harness {
       out_.sample(t / batch_);
       if (i >= 2 && now() - start > seconds_) break;
     }
-  }
-
-  static double median(std::vector<double> v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<long>(v.size() / 2), v.end());
-    return v[v.size() / 2];
   }
 
   Output out_;

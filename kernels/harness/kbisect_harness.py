@@ -283,7 +283,7 @@ class Harness:
         return not why
 
     def _warm(self, call):
-        """Calls until two windows in a row have the same median within 1 %."""
+        """Calls until two windows in a row have the same median within 1 % or, after 0.1 s, within what they scatter by."""
         start, times, calm, before = time.perf_counter(), [], 0, None
         n = 0
         while calm < 2 and (n < 3 or time.perf_counter() - start < self.warmup) and n < 1000:
@@ -293,8 +293,9 @@ class Harness:
             n += 1
             times.append(seconds)
             if len(times) == 5:
-                median = statistics.median(times)
-                calm = calm + 1 if before is not None and abs(median - before) <= 0.01 * before else 0
+                _, low, median, high, _ = sorted(times)
+                scatter = high - low if time.perf_counter() - start > 0.1 else 0
+                calm = calm + 1 if before is not None and abs(median - before) <= max(0.01 * before, scatter) else 0
                 before, times = median, []
         self.out.metric("warmup calls", n)
 
