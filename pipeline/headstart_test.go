@@ -104,16 +104,18 @@ func TestEndsLoadBesideEachOther(t *testing.T) {
 FAILS
 time.sleep(0.1)
 note("compiled")
-out.write("phase: warmup\n")
-time.sleep(0.1)
+WARMS
 note("warm")
-out.write("phase: check\ncheck: CHECK\nphase: measure\nsample: 10 us\nphase: teardown\n")`
+out.write("CHECKSphase: measure\n")
+time.sleep(0.1)
+out.write("sample: 10 us\nphase: teardown\n")`
 	const alone = "log.seek(0)\nif why == 'end-bad' and 'end-good over' not in log.read(): sys.exit(1)"
 	for _, x := range []struct {
 		name                string
 		extra, await, check string // of the bad end; say nothing: it speaks no protocol
 		fails               string // in its compile phase
 		harness, timing     bool
+		straight            bool // it takes times after it has compiled, without a warm-up
 		limits              map[string]kernels.Limit
 		class               bisect.Class // of the bad end
 		beside              bool
@@ -125,13 +127,17 @@ out.write("phase: check\ncheck: CHECK\nphase: measure\nsample: 10 us\nphase: tea
 		{name: "it fails where another one runs", await: "begun", check: "pass", extra: alone, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "with the harness", await: "compiled", check: "pass", harness: true, class: bisect.OK, beside: true, good: 1, bad: 1},
 		{name: "with times", await: "compiled", check: "pass", harness: true, timing: true, class: bisect.OK, beside: true, good: 1, bad: 1},
+		{name: "it takes times right after it has compiled", await: "compiled", check: "pass", harness: true, timing: true, straight: true, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "it fails to compile where another one runs", await: "begun", check: "pass", fails: alone, harness: true, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "limits that the good end sets", check: "pass", limits: map[string]kernels.Limit{"load": {Times: 100}}, class: bisect.OK, good: 1, bad: 1},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			body := func(check string) []fixtures.Change {
-				text, status, extra := strings.NewReplacer("CHECK", check, "FAILS", x.fails).Replace(says), "0", x.extra
+				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "out.write('phase: warmup\\n')\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
+				if x.straight {
+					text = strings.NewReplacer("CHECKS", "", "WARMS", "", "FAILS", "").Replace(says)
+				}
 				if x.harness {
 					extra += "# kbisect_harness"
 				}
@@ -183,7 +189,7 @@ out.write("phase: check\ncheck: CHECK\nphase: measure\nsample: 10 us\nphase: tea
 				last[what] = at
 			}
 			if n["end-good begun"] != x.good || n["end-bad begun"] != x.bad || (first["end-bad begun"] < first["end-good over"]) != x.beside ||
-				x.check != "" && (x.bad == 1 && (first["end-bad compiled"] < last["end-good over"]) != x.harness || first["end-bad warm"] < last["end-good over"]) {
+				x.check != "" && x.bad == 1 && ((first["end-bad compiled"] < last["end-good over"]) != x.harness || first["end-bad warm"] < last["end-good over"]) {
 				t.Errorf("%s", text)
 			}
 		})
