@@ -109,13 +109,27 @@ note("warm")
 out.write("CHECKSphase: measure\n")
 time.sleep(0.1)
 out.write("sample: 10 us\nphase: teardown\n")`
+	// The longest time for which it stands still once it warms up, in which what others have launched may still run.
+	const still = `longest, before = 0, time.monotonic()
+for _ in range(200):
+    time.sleep(0.005)
+    now = time.monotonic()
+    longest, before = max(longest, now - before), now
+log.write("%s stood %f\n" % (why, longest))`
 	const alone = "log.seek(0)\nif why == 'end-bad' and 'end-good over' not in log.read(): sys.exit(1)"
+	const waits = `note("compiling")
+if why == "end-good":
+    time.sleep(0.5)
+while why == "end-bad" and "end-good warm" not in log.read():
+    time.sleep(0.01)
+    log.seek(0)`
 	for _, x := range []struct {
 		name                string
 		extra, await, check string // of the bad end; say nothing: it speaks no protocol
 		fails               string // in its compile phase
 		harness, timing     bool
 		straight            bool // it takes times after it has compiled, without a warm-up
+		slow                bool // it compiles until the good end has warmed up
 		limits              map[string]kernels.Limit
 		class               bisect.Class // of the bad end
 		beside              bool
@@ -127,6 +141,7 @@ out.write("sample: 10 us\nphase: teardown\n")`
 		{name: "it fails where another one runs", await: "begun", check: "pass", extra: alone, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "with the harness", await: "compiled", check: "pass", harness: true, class: bisect.OK, beside: true, good: 1, bad: 1},
 		{name: "with times", await: "compiled", check: "pass", harness: true, timing: true, class: bisect.OK, beside: true, good: 1, bad: 1},
+		{name: "it still compiles when times begin", await: "compiling", check: "pass", harness: true, timing: true, slow: true, fails: waits, class: bisect.OK, beside: true, good: 1, bad: 1},
 		{name: "it takes times right after it has compiled", await: "compiled", check: "pass", harness: true, timing: true, straight: true, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "it fails to compile where another one runs", await: "begun", check: "pass", fails: alone, harness: true, class: bisect.OK, beside: true, good: 1, bad: 2},
 		{name: "limits that the good end sets", check: "pass", limits: map[string]kernels.Limit{"load": {Times: 100}}, class: bisect.OK, good: 1, bad: 1},
@@ -134,7 +149,10 @@ out.write("sample: 10 us\nphase: teardown\n")`
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			body := func(check string) []fixtures.Change {
-				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "out.write('phase: warmup\\n')\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
+				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "out.write('phase: warmup\\n')\nWARMTH\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
+				if x.slow {
+					text = strings.ReplaceAll(text, "WARMTH", still)
+				}
 				if x.straight {
 					text = strings.NewReplacer("CHECKS", "", "WARMS", "", "FAILS", "").Replace(says)
 				}
@@ -146,7 +164,7 @@ out.write("sample: 10 us\nphase: teardown\n")`
 				} else if check != "pass" {
 					status = "1"
 				}
-				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("EXTRA", extra, "AWAIT", x.await, "SAYS", text, "STATUS", status).Replace(besideBench))}
+				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("EXTRA", extra, "AWAIT", x.await, "SAYS", strings.ReplaceAll(text, "WARMTH", ""), "STATUS", status).Replace(besideBench))}
 			}
 			good := "pass"
 			if x.check == "" {
@@ -175,6 +193,7 @@ out.write("sample: 10 us\nphase: teardown\n")`
 			if err != nil {
 				t.Fatal(err)
 			}
+			longest := 0.0
 			first, last, n := map[string]float64{}, map[string]float64{}, map[string]int{}
 			for line := range strings.Lines(string(text)) {
 				var why, what string
@@ -182,14 +201,20 @@ out.write("sample: 10 us\nphase: teardown\n")`
 				if _, err := fmt.Sscan(line, &why, &what, &at); err != nil {
 					t.Fatal(err)
 				}
+				if what == "stood" && why == "end-good" {
+					longest = at
+				}
 				if what = why + " " + what; n[what] == 0 {
 					first[what] = at
 				}
 				n[what]++
 				last[what] = at
 			}
+			if x.slow && longest < 0.15 {
+				t.Errorf("the good end stood still for %.3f s when its times began:\n%s", longest, text)
+			}
 			if n["end-good begun"] != x.good || n["end-bad begun"] != x.bad || (first["end-bad begun"] < first["end-good over"]) != x.beside ||
-				x.check != "" && x.bad == 1 && ((first["end-bad compiled"] < last["end-good over"]) != x.harness || first["end-bad warm"] < last["end-good over"]) {
+				x.check != "" && x.bad == 1 && ((first["end-bad compiled"] < last["end-good over"]) != (x.harness && !x.slow) || first["end-bad warm"] < last["end-good over"]) {
 				t.Errorf("%s", text)
 			}
 		})

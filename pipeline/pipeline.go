@@ -569,9 +569,14 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	entered := p.headStart.Watch(p.reference.Times)
 	defer entered("")
 	beside := trial.Beside(p.Config.Recipe, p.reference.Times["warmup"] > 0)
+	still := false // what has begun has to stand still: in run nothing has been said yet, so that no time counts
 	alone := func(phase string, limit time.Duration) {
-		turn.Enter(phase, beside(phase))
-		p.headStart.Freeze(trial.Measures(phase) && phase != "run") // in that it has said nothing yet, so that no time counts
+		still = phase != "teardown" && still && r.Timing || trial.Measures(phase) && phase != "run"
+		drain := p.headStart.Freeze(still)
+		if !r.Timing {
+			drain = 0
+		}
+		turn.Enter(phase, beside(phase), drain)
 		entered(phase)
 		report(phase, limit)
 	}

@@ -24,6 +24,7 @@ type Launches struct {
 	Void   bool // the last launch has to be made again alone
 	harmed bool // one was void, or in the way: nothing begins before its turn any more
 	begun  []*launch
+	turn   *launch // the launch in turn, if it had begun before
 
 	mu     sync.Mutex
 	wanted []bisect.Request // may begin before their turn
@@ -129,8 +130,9 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 		return run, false, nil
 	}
 	l := h.begun[i]
-	h.begun = slices.Delete(h.begun, i, i+1)
+	h.begun, h.turn = slices.Delete(h.begun, i, i+1), l
 	err = l.finish(ctx, o.Report)
+	h.turn = nil
 	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames(len(h.begun) > 0)
 	h.harm(h.Void)
 	return l.run, true, err
@@ -210,14 +212,38 @@ func (h *Launches) drop(match func(*launch) bool) {
 	})
 }
 
-// Freeze stops the launches that have begun while another one takes times, or lets them go on.
-func (h *Launches) Freeze(on bool) {
+// inFlight is for how long a device may be busy with what a process has launched that stands still: Triton's autotuner has
+// 100 ms of kernels in flight.
+const inFlight = 200 * time.Millisecond
+
+// Freeze stops the launches that have begun while the one in turn takes times, or lets them go on. drain is how long that has
+// to wait before it does, because one of them was compiling; if it has begun before its turn itself, it is made to.
+func (h *Launches) Freeze(on bool) (drain time.Duration) {
 	for _, l := range h.begun {
 		l.mu.Lock()
+		if on && !l.frozen && !l.waits && l.phase == "compile" {
+			drain = inFlight
+		}
 		l.frozen = on
 		l.set()
 		l.mu.Unlock()
 	}
+	if drain > 0 && h.turn != nil {
+		h.turn.hold(drain)
+	}
+	return drain
+}
+
+// hold stops the launch for a while. The caller holds mu.
+func (l *launch) hold(d time.Duration) {
+	l.waits = true
+	l.set()
+	time.AfterFunc(d, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waits = false
+		l.set()
+	})
 }
 
 // report takes in that the launch enters a phase. Before its turn it stands still where it may go no further; if it has taken

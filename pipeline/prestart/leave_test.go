@@ -112,20 +112,20 @@ func TestTurn(t *testing.T) {
 				tearsDown(p, time.Second, 0)
 				turn := NewTurn(p, w, func() time.Duration { return 5 * time.Second })
 				pause := w.Share.Pause
-				turn.Enter("load", true)
+				turn.Enter("load", true, 0)
 				if len(pause) > 0 || !p.Leaving() {
 					t.Error("its load waits")
 				}
-				turn.Enter("measure", false)
+				turn.Enter("measure", false, 0)
 				synctest.Wait()
 				if len(pause) != 2 || !<-pause || <-pause || p.Leaving() {
 					t.Error("it is not paused until the other one stands still")
 				}
 				time.Sleep(x.busy)
-				turn.Enter("teardown", true)
-				turn.Enter("load", true) // of a second process
-				turn.Enter("measure", false)
-				turn.Enter("teardown", true)
+				turn.Enter("teardown", true, 0)
+				turn.Enter("load", true, 0) // of a second process
+				turn.Enter("measure", false, 0)
+				turn.Enter("teardown", true, 0)
 				if late := turn.End(); late != x.late || len(pause) > 0 || w.Share.Pause != nil {
 					t.Errorf("late: %v, want %v; %d words more", late, x.late, len(pause))
 				}
@@ -133,4 +133,25 @@ func TestTurn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A launch stands still while a device may be busy with what another one has launched, although nothing tears down.
+func TestTurnDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &workspace.Workspace{}
+		turn := NewTurn(New(t.Context(), t.TempDir()), w, func() time.Duration { return time.Second })
+		pause := w.Share.Pause
+		turn.Enter("compile", true, time.Second)
+		turn.Enter("warmup", false, time.Second)
+		turn.Enter("measure", false, time.Second)
+		time.Sleep(999 * time.Millisecond)
+		if synctest.Wait(); len(pause) != 1 || !<-pause {
+			t.Error("it does not stand still")
+		}
+		time.Sleep(time.Millisecond)
+		if synctest.Wait(); len(pause) != 1 || <-pause {
+			t.Error("it does not go on")
+		}
+		turn.End()
+	})
 }

@@ -30,13 +30,17 @@ func NewTurn(p *Pool, w *workspace.Workspace, patience func() time.Duration) *Tu
 // Halt returns when nothing that tears down runs any more, see [Pool.Halt].
 func (t *Turn) Halt() { t.pool.Halt(t.patience()) }
 
-// Enter says that a phase begins, and whether another process may run beside it.
-func (t *Turn) Enter(phase string, beside bool) {
-	if !t.paused && !beside && t.pool.Leaving() {
+// Enter says that a phase begins, and whether another process may run beside it. If not, the launch stands still for as long as
+// the device may be busy with what others have launched.
+func (t *Turn) Enter(phase string, beside bool, drain time.Duration) {
+	if leaving := t.pool.Leaving(); !t.paused && !beside && (leaving || drain > 0) {
 		t.paused = true
 		t.pause <- true
 		t.halting.Go(func() {
-			t.Halt()
+			if leaving {
+				t.Halt()
+			}
+			time.Sleep(drain)
 			t.pause <- false
 		})
 	}
