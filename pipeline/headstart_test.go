@@ -220,3 +220,63 @@ while why == "end-bad" and "end-good warm" not in log.read():
 		})
 	}
 }
+
+// lockingBench compiles for as long as another process of the culprit holds a lock, and takes that lock in a later phase.
+const lockingBench = `import fcntl, os, time
+lock, held, why = open(os.environ["BENCH_LOG"], "w"), os.environ["BENCH_LOG"] + "-held", os.environ["KBISECT_PURPOSE"]
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+time.sleep(0.4)
+out.write("phase: compile\n")
+if why == "confirm-culprit":
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    open(held, "w").close()
+    time.sleep(1)
+    fcntl.flock(lock, fcntl.LOCK_UN)
+end = time.monotonic() + 20
+while why == "confirm-parent" and not os.path.exists(held) and time.monotonic() < end:
+    time.sleep(0.01)
+for phase in ("warmup", "check", "measure"):
+    out.write("phase: %s\n" % phase)
+    if phase == "PHASE":
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_UN)
+out.write("sample: 10 us\nphase: teardown\n")
+`
+
+// A launch that waits for what one holds that stands still goes on once that one is ended, and counts unless it took times
+// while it waited.
+func TestHeadStartThatHoldsALock(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	for phase, again := range map[string]int{"warmup": 0, "check": 0, "measure": 1} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			body := []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(lockingBench, "PHASE", phase))}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")))
+			c := b.Config
+			c.Dir += "-lock"
+			c.Recipe.Prestart, c.Recipe.SampleMetric = true, "t"
+			p, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			ask := func(why bisect.Purpose, commit int) bisect.Request {
+				return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
+			}
+			for i, r := range []bisect.Request{ask(bisect.EndGood, 0), ask(bisect.ConfirmParent, 0), ask(bisect.ConfirmCulprit, 1)} {
+				if i == 1 {
+					Soon(p, []bisect.Request{ask(bisect.ConfirmCulprit, 1)})
+				}
+				o, err := p.Sample(t.Context(), r)
+				if want := map[bool]int{true: again}[i == 1]; err != nil || o.Class != bisect.OK || len(o.Repeated) != want {
+					t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
+				}
+				if i == 1 && p.headStart.Has(ask(bisect.ConfirmCulprit, 1)) {
+					t.Error("the culprit still stands still")
+				}
+			}
+		})
+	}
+}
