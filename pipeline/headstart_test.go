@@ -110,7 +110,7 @@ out.write("CHECKSphase: measure\n")
 time.sleep(0.1)
 out.write("sample: 10 us\nphase: teardown\n")`
 	// The longest time for which it stands still once it warms up, in which what others have launched may still run.
-	const still = `longest, before = 0, time.monotonic()
+	const still = `longest = 0
 for _ in range(200):
     time.sleep(0.005)
     now = time.monotonic()
@@ -149,7 +149,7 @@ while why == "end-bad" and "end-good warm" not in log.read():
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			body := func(check string) []fixtures.Change {
-				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "out.write('phase: warmup\\n')\nWARMTH\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
+				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "before = time.monotonic()\nout.write('phase: warmup\\n')\nWARMTH\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
 				if x.slow {
 					text = strings.ReplaceAll(text, "WARMTH", still)
 				}
@@ -243,13 +243,12 @@ for phase in ("warmup", "check", "measure"):
 out.write("sample: 10 us\nphase: teardown\n")
 `
 
-// A launch that waits for what one holds that stands still goes on once that one is ended, and counts unless it took times
-// while it waited.
+// A launch that waits for what one holds that stands still goes on once that one is ended, and counts.
 func TestHeadStartThatHoldsALock(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: no python3")
 	}
-	for phase, again := range map[string]int{"warmup": 0, "check": 0, "measure": 1} {
+	for _, phase := range []string{"warmup", "check"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			body := []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(lockingBench, "PHASE", phase))}
@@ -270,7 +269,7 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 					Soon(p, []bisect.Request{ask(bisect.ConfirmCulprit, 1)})
 				}
 				o, err := p.Sample(t.Context(), r)
-				if want := map[bool]int{true: again}[i == 1]; err != nil || o.Class != bisect.OK || len(o.Repeated) != want {
+				if err != nil || o.Class != bisect.OK || len(o.Repeated) > 0 {
 					t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
 				}
 				if i == 1 && p.headStart.Has(ask(bisect.ConfirmCulprit, 1)) {

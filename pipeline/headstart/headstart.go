@@ -28,8 +28,6 @@ type Launches struct {
 
 	mu     sync.Mutex
 	wanted []bisect.Request // may begin before their turn
-	phase  string           // of the launch in turn
-	late   bool             // which took longer than a good one while it took times
 }
 
 // launch is one that has begun. report and timed are called by the launch itself.
@@ -135,7 +133,7 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 	h.begun, h.turn = slices.Delete(h.begun, i, i+1), l
 	err = l.finish(ctx, o.Report)
 	h.turn = nil
-	h.Void = l.spoiled && ctx.Err() == nil || err == nil && (l.blames(len(h.begun) > 0) || h.delayed(o))
+	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames(len(h.begun) > 0)
 	h.harm(h.Void)
 	return l.run, true, err
 }
@@ -154,12 +152,11 @@ func (h *Launches) harm(void bool) {
 }
 
 // Watch ends the launches that have begun if the one in turn, which begins now, is in a phase for longer than a good one may:
-// it may wait for what one of them holds, a lock for instance, while that stands still. Times that it took meanwhile are void.
-// good are the longest times of the good end, by phase. The returned function takes in that the one in turn enters a phase;
-// "" is its end.
+// it may wait for what one of them holds, a lock for instance, while that stands still. Only what takes times may take longer,
+// since that is what a search may be about. good are the longest times of the good end, by phase. The returned function takes
+// in that the one in turn enters a phase; "" is its end.
 func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase string)) {
 	others := slices.Clone(h.begun)
-	h.phase, h.late = "load", false
 	if len(others) == 0 {
 		return func(string) {}
 	}
@@ -168,9 +165,6 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 		return time.Duration(bisect.Patience(usual.Seconds()) * float64(time.Second))
 	}
 	timer := time.AfterFunc(patience("load"), func() {
-		h.mu.Lock()
-		h.late = trial.Measures(h.phase) && !trial.Prepares(h.phase)
-		h.mu.Unlock()
 		for _, l := range others {
 			l.mu.Lock()
 			if l.shown == nil { // its turn has not come
@@ -181,10 +175,7 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 		}
 	})
 	return func(phase string) {
-		if timer.Stop() && phase != "" && phase != "run" && phase != "teardown" { // in which it has said nothing, or nothing stands still
-			h.mu.Lock()
-			h.phase = phase
-			h.mu.Unlock()
+		if timer.Stop() && phase != "" && (!trial.Measures(phase) || trial.Prepares(phase)) {
 			timer.Reset(patience(phase))
 		}
 	}
@@ -195,15 +186,8 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
-	h.Void = h.Begun() > 0 && err == nil && (!(well && out.Speaks) || h.delayed(o))
+	h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks)
 	h.harm(h.Void)
-}
-
-// delayed reports that one that stood still may have delayed the times of the launch in turn.
-func (h *Launches) delayed(o trial.Order) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.late && o.Request.Timing
 }
 
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
