@@ -102,7 +102,7 @@ func TestEndsLoadBesideEachOther(t *testing.T) {
 	}
 	const says = `out.write("phase: compile\n")
 FAILS
-time.sleep(0.1)
+time.sleep(0.5) # in which it is stopped, if it has to be
 note("compiled")
 WARMS
 note("warm")
@@ -149,7 +149,7 @@ while why == "end-bad" and "end-good warm" not in log.read():
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			body := func(check string) []fixtures.Change {
-				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "before = time.monotonic()\nout.write('phase: warmup\\n')\nWARMTH\ntime.sleep(0.1)", "FAILS", x.fails).Replace(says), "0", x.extra
+				text, status, extra := strings.NewReplacer("CHECKS", "phase: check\\ncheck: "+check+"\\n", "WARMS", "before = time.monotonic()\nout.write('phase: warmup\\n')\nWARMTH\ntime.sleep(0.5)", "FAILS", x.fails).Replace(says), "0", x.extra
 				if x.slow {
 					text = strings.ReplaceAll(text, "WARMTH", still)
 				}
