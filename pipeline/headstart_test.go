@@ -16,6 +16,11 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
+// timed is a launch of a commit whose times count.
+func (b *bench) timed(why bisect.Purpose, commit int) bisect.Request {
+	return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
+}
+
 // A launch that loads beside the one before it holds device memory, but does not count as another user's process. A
 // process of another user still does.
 func TestHeadStartSharesNoDevice(t *testing.T) {
@@ -43,9 +48,6 @@ echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT
 				t.Fatal(err)
 			}
 			defer p.Close()
-			ask := func(why bisect.Purpose, commit int) bisect.Request {
-				return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
-			}
 			sample := func(r bisect.Request) bisect.Outcome {
 				o, err := p.Sample(t.Context(), r)
 				if err != nil || o.Class != bisect.OK {
@@ -53,13 +55,13 @@ echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT
 				}
 				return o
 			}
-			sample(ask(bisect.EndGood, 0))
+			sample(b.timed(bisect.EndGood, 0))
 			if other {
 				if err := os.WriteFile(filepath.Join(on, "other"), nil, 0o666); err != nil {
 					t.Fatal(err)
 				}
 			}
-			parent, culprit := ask(bisect.ConfirmParent, 1), ask(bisect.ConfirmCulprit, 2)
+			parent, culprit := b.timed(bisect.ConfirmParent, 1), b.timed(bisect.ConfirmCulprit, 2)
 			Soon(p, []bisect.Request{culprit})
 			for _, r := range []bisect.Request{parent, culprit} {
 				if o := sample(r); (len(o.Marks) > 0) != other || len(o.Repeated) > 0 && !other {
@@ -261,18 +263,15 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer p.Close()
-			ask := func(why bisect.Purpose, commit int) bisect.Request {
-				return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
-			}
-			for i, r := range []bisect.Request{ask(bisect.EndGood, 0), ask(bisect.ConfirmParent, 0), ask(bisect.ConfirmCulprit, 1)} {
+			for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(bisect.ConfirmParent, 0), b.timed(bisect.ConfirmCulprit, 1)} {
 				if i == 1 {
-					Soon(p, []bisect.Request{ask(bisect.ConfirmCulprit, 1)})
+					Soon(p, []bisect.Request{b.timed(bisect.ConfirmCulprit, 1)})
 				}
 				o, err := p.Sample(t.Context(), r)
 				if err != nil || o.Class != bisect.OK || len(o.Repeated) > 0 {
 					t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
 				}
-				if i == 1 && p.headStart.Has(ask(bisect.ConfirmCulprit, 1)) {
+				if i == 1 && p.headStart.Has(b.timed(bisect.ConfirmCulprit, 1)) {
 					t.Error("the culprit still stands still")
 				}
 			}

@@ -572,11 +572,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	still := false // what has begun has to stand still: in run nothing has been said yet, so that no time counts
 	alone := func(phase string, limit time.Duration) {
 		still = phase != "teardown" && still && r.Timing || trial.Measures(phase) && phase != "run"
-		drain := p.headStart.Freeze(still)
-		if !r.Timing {
-			drain = 0
-		}
-		turn.Enter(phase, beside(phase), drain)
+		turn.Enter(phase, beside(phase), p.headStart.Freeze(still, r.Timing))
 		entered(phase)
 		report(phase, limit)
 	}
@@ -594,7 +590,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		run, err = trial.Launch(ctx, w, order)
 		p.headStart.Beside(order, run, err)
 	}
-	p.headStart.Freeze(false)
+	p.headStart.Freeze(false, r.Timing)
 	late := turn.End()
 	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {

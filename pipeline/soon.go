@@ -15,6 +15,9 @@ import (
 // a trial.
 func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 
+// ManyProcessors reports that there are enough for launches that may turn out not to be wanted.
+func ManyProcessors() bool { return runtime.NumCPU() >= 8 }
+
 // worthHeadStart is how long the good end must load for a head start to be worth it.
 const worthHeadStart = 300 * time.Millisecond
 
@@ -24,7 +27,7 @@ const worthHeadStart = 300 * time.Millisecond
 // a crash may come from too little memory.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c, most := &p.Config.Recipe, 2 // both sides of a proof
-	if runtime.NumCPU() >= 8 {     // and of another one, since either may be needed
+	if ManyProcessors() {          // and of another one, since either may be needed
 		most = 4
 	}
 	wanted := p.headStart.Wanted(r)

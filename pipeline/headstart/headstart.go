@@ -217,12 +217,12 @@ func (h *Launches) drop(match func(*launch) bool) {
 // 100 ms of kernels in flight.
 const inFlight = 200 * time.Millisecond
 
-// Freeze stops the launches that have begun while the one in turn takes times, or lets them go on. drain is how long that has
-// to wait before it does, because one of them was compiling; if it has begun before its turn itself, it is made to.
-func (h *Launches) Freeze(on bool) (drain time.Duration) {
+// Freeze stops the launches that have begun while the one in turn takes times, or lets them go on. If those times count, drain
+// is how long that one has to wait first because another was compiling; if it has begun before its turn itself, it is made to.
+func (h *Launches) Freeze(on, counts bool) (drain time.Duration) {
 	for _, l := range h.begun {
 		l.mu.Lock()
-		if on && !l.frozen && !l.waits && l.phase == "compile" {
+		if on && counts && !l.frozen && !l.waits && l.phase == "compile" {
 			drain = inFlight
 		}
 		l.frozen = on
@@ -264,7 +264,7 @@ func (l *launch) report(phase string, limit time.Duration) {
 	}
 }
 
-// timed takes in whether times of the launch count. Nobody is told before its turn.
+// timed takes in whether the times of the launch count from now on. Before its turn it is only noted.
 func (l *launch) timed(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

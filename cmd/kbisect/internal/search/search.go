@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -377,7 +376,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Cluster == nil && t.Policy.Spread == "" { // what is timed is launched in the first slot
 		plan.Soon = func(next []bisect.Request) { pipeline.Soon(t.Pipe, next) }
-		plan.Eager = runtime.NumCPU() >= 8
+		plan.Eager = pipeline.ManyProcessors()
 	}
 	if t.Policy.Learn {
 		plan.Untouched = fileaccess.Untouched(ctx, t.Repo, commits)
