@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -22,8 +23,10 @@ func Printable(s string) string {
 
 // Writer replaces by spaces, in all that it passes on, whatever could drive a terminal or hide text: control
 // characters except line feeds and tabs, and characters without a shape. Names, subjects and reasons come from
-// strangers; as every stream of the program is a Writer, no place that prints one can be forgotten.
+// strangers; as every stream of the program is a Writer, no place that prints one can be forgotten. Goroutines may
+// share one: each Write stays whole.
 type Writer struct {
+	mu   sync.Mutex
 	raw  io.Writer
 	part []byte // the beginning of a character, until the rest comes
 }
@@ -41,6 +44,8 @@ func Raw(w io.Writer) io.Writer {
 
 // Write implements io.Writer.
 func (w *Writer) Write(data []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	all := append(w.part, data...)
 	whole := len(all)
 	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/report/words"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/pipeline"
 )
@@ -109,5 +111,23 @@ func TestLogLines(t *testing.T) {
 	base.Error("lost")
 	if got, want := out.String(), "built, slot 1, took 3s\nkbisect: warning: slow [2J, slot 2\nkbisect: warning: lost\n"; got != want {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+// Slots that report at the same time do not mix their lines.
+func TestLinesOfSeveralSlots(t *testing.T) {
+	var out bytes.Buffer
+	p := New(words.NewWriter(&out), false, false)
+	var slots sync.WaitGroup
+	for range 4 {
+		slots.Go(func() {
+			for range 100 {
+				p.Say("a line – of text")
+			}
+		})
+	}
+	slots.Wait()
+	if out.String() != strings.Repeat("a line – of text\n", 400) {
+		t.Error("lines were mixed")
 	}
 }

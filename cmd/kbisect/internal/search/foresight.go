@@ -44,9 +44,9 @@ func (f foresight) start(again func(ctx context.Context, below bisect.Sampler, c
 		if next := f.announced(); len(next) > 0 {
 			return next
 		}
-		pass, _, ok := session.Examples(s.Launches)
+		pass, fail, ok := session.Examples(s.Launches)
 		// A search of hundreds of short launches takes longer to repeat than to go on with.
-		if !ok || s.Spent() || took > pass.Wall+pass.Build {
+		if !ok || s.Spent() || took > (pass.Wall+fail.Wall)/2+pass.Build {
 			return nil
 		}
 		if s.Slots.Careful {
