@@ -48,6 +48,7 @@ const (
 	doubtful = 0.5 // share of the launches last promised without which bad luck does not explain it
 	cautious = 2.0 // times the estimate that is said then: where one was too low the next is as well
 	changed  = 1.3 // times what it was that noise, or the time of a launch, has changed
+	tangible = 10  // seconds by which a search must take longer to say so where its launches are no more than was said
 )
 
 // basis is the state of a search at one launch: its estimate, and all that can explain why the next one is higher.
@@ -86,34 +87,35 @@ type forecast struct {
 
 // take brings the forecast up to a new estimate. A lower one pulls it down part of the way (follows). A higher one
 // counts only beyond `rises` and `beyond`, and with no reason but bad luck only once many of the promised launches
-// were made (doubtful); then the forecast begins anew, and why is returned. Otherwise why is "".
+// were made (doubtful); then the forecast begins anew, and why is returned. Otherwise why is "". Launches that only
+// take longer do not become more.
 func (f *forecast) take(now basis, launches float64) (why Reason) {
-	seconds := launches * now.pace
-	more := launches > rises*f.launches+beyond || seconds > rises*f.seconds+beyond*now.pace
-	if why = now.since(f.on); why == Unlucky && float64(now.made-f.on.made) < doubtful*f.on.Launches {
-		more = false
-	}
-	if first := f.on.run == nil; first || more {
-		f.launches, f.seconds = raised(f.launches, launches, first), raised(f.seconds, seconds, first)
-		if f.on = now; first {
-			why = ""
-		}
-		f.on.Launches = f.launches
-	} else {
+	seconds, first := launches*now.pace, f.on.run == nil
+	more := launches > rises*f.launches+beyond
+	longer := more || seconds > rises*f.seconds+max(beyond*now.pace, tangible)
+	if why = now.since(f.on); first || !longer || why == Unlucky && float64(now.made-f.on.made) < doubtful*f.on.Launches {
 		why = ""
-		f.launches, f.seconds = f.launches-follows*max(0, f.launches-launches), f.seconds-follows*max(0, f.seconds-seconds)
+	}
+	f.launches = foretold(f.launches, launches, first, more && why != "")
+	f.seconds = foretold(f.seconds, seconds, first, why != "")
+	if first || why != "" {
+		f.on = now
+		f.on.Launches = f.launches
 	}
 	f.done = max(f.done, float64(now.made)/(float64(now.made)+f.launches))
 	return why
 }
 
-// raised is a forecast that begins anew: never below what was said, and with a margin (cautious), except the first
-// one.
-func raised(said, estimate float64, first bool) float64 {
-	if first {
+// foretold is what is said after what was said before, given an estimate. One that begins anew is never below what was
+// said, and has a margin (cautious), except the first one.
+func foretold(said, estimate float64, first, anew bool) float64 {
+	switch {
+	case first:
 		return estimate
+	case anew:
+		return max(said, cautious*estimate)
 	}
-	return max(said, cautious*estimate)
+	return said - follows*max(0, said-estimate)
 }
 
 // Tell reports the progress of a run to Search.OnProgress; where there is no belief yet it does nothing. o is what the
