@@ -157,6 +157,9 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 }
 
+// Scatters tells a pipeline what launches scattered by in earlier sessions, see [firsts.Launches].
+func Scatters(p *Pipeline, past map[string]bisect.Scatter) { p.firsts.Past = past }
+
 const (
 	infraTries   = 3 // tries of a trial that the machine spoils; then Sample fails
 	spoiledTries = 3 // tries of a trial whose times are doubtful; then they count, and are marked

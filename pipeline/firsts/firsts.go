@@ -3,6 +3,7 @@
 package firsts
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -18,7 +19,11 @@ const (
 // Launches are the numbers of both ends, from the process that filled the caches and from later ones. A program that
 // warms up before it measures gives the same in both, and then a candidate need not be launched twice. In the
 // proof, both sides of the first pair have filled their caches.
-type Launches struct{ good, bad end }
+type Launches struct {
+	Past map[string]bisect.Scatter // of launches in earlier sessions, by name of metric or case; may be nil
+
+	good, bad end
+}
 
 // end is what the launches of one end have shown: in launches that filled empty caches (cold), and in later ones.
 type end struct{ cold, warm []bisect.Outcome }
@@ -41,10 +46,12 @@ func (f *Launches) Learn(r bisect.Request, o bisect.Outcome) {
 // Serve reports whether the first process of a candidate gives a metric as well as a later one does. In every case
 // in which the ends differ by more than their launches scatter, the first ones may be off by an eighth of the step,
 // or by up to a quarter if that is within twice the scatter of the later ones, of which there are few. Where each end
-// has one later launch, which is so where the ends lie far apart, the two of each must agree far better than that.
+// has one later launch, earlier sessions say how launches scatter; without any, the ends lie far apart, and the two of
+// each must agree far better than that.
 func (f *Launches) Serve(name string) bool {
 	const (
 		scatters = 3   // later launches of both ends: two of one end say how far launches scatter
+		within   = 3.0 // standard deviations that two launches lie apart at most, by earlier sessions
 		far      = 1.0 // of a step, a logarithm
 		agree    = 64  // times as far apart are the ends as the two launches of each, where there are no more
 	)
@@ -53,11 +60,14 @@ func (f *Launches) Serve(name string) bool {
 	if name == "" || min(len(f.good.cold), len(f.bad.cold), good, bad) == 0 {
 		return false
 	}
-	few, stepped := good+bad < scatters, false
+	scarce, stepped := good+bad < scatters, false
 	for _, one := range metric.Cases(m, f.good.warm[0]) {
 		good, bad := f.good.read(m, one), f.bad.read(m, one)
 		scatter, off := max(good.scatter, bad.scatter), max(good.off, bad.off)
-		step := math.Abs(bad.mean - good.mean)
+		step, few := math.Abs(bad.mean-good.mean), scarce
+		if known := cmp.Or(f.Past[metric.Channel{Metric: m, Case: one}.Name()].SD, f.Past[name].SD); few && known > 0 {
+			scatter, few = max(scatter, within*known), false
+		}
 		most := max(step/8, min(2*scatter, step/4))
 		if few {
 			scatter, most = far, max(far, step)/agree

@@ -68,3 +68,35 @@ func TestFirsts(t *testing.T) {
 		}
 	}
 }
+
+// What launches scattered by in earlier sessions serves where each end has one later launch.
+func TestFirstsOfKnownScatter(t *testing.T) {
+	at := func(cold, warm float64) (e end) {
+		of := func(v float64) []bisect.Outcome {
+			return []bisect.Outcome{{Series: []bisect.Series{{Metric: "t", Unit: "us", Values: []float64{v}}}}}
+		}
+		e.cold, e.warm = of(cold), of(warm)
+		return e
+	}
+	for name, c := range map[string]struct {
+		good, bad end
+		sd        float64
+		want      bool
+	}{
+		"the same":                        {at(100, 100), at(130, 130), 0.01, true},
+		"nothing is known":                {at(100, 100), at(130, 130), 0, false},
+		"a little off":                    {at(102, 100), at(132, 130), 0.01, true},
+		"as far off as the step":          {at(130, 100), at(131, 130), 0.01, false},
+		"launches scatter by the step":    {at(100, 100), at(130, 130), 0.1, false},
+		"off at the bad end alone":        {at(100, 100), at(150, 130), 0.01, false},
+		"off by what launches scatter by": {at(104, 100), at(130, 130), 0.02, true},
+	} {
+		f := Launches{good: c.good, bad: c.bad}
+		if c.sd > 0 {
+			f.Past = map[string]bisect.Scatter{"t": {SD: c.sd}}
+		}
+		if got := f.Serve("t"); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

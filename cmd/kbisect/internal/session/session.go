@@ -206,6 +206,9 @@ func (s *Session) Start(ctx context.Context) error {
 	if err := recall(s); err != nil {
 		return s.Fail(err)
 	}
+	for _, p := range s.Pipes {
+		pipeline.Scatters(p, s.Policy.Past)
+	}
 	return nil
 }
 
