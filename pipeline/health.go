@@ -253,7 +253,7 @@ func (p *Pipeline) concluded(ctx context.Context, w *workspace.Workspace, r bise
 	if o.Unfit == "" && !r.Timing && len(o.Marks) > 0 { // where times matter, Sample makes it again instead
 		o.Unfit = o.Marks[0].String()
 	}
-	if o.Class != bisect.OK && w.Caches.Warmed != r.Candidate && w.Caches.Filled(p.Config.Recipe.WholeTimed, false) {
+	if o.Class != bisect.OK && w.Caches.Warmed != r.Candidate && w.Caches.Filled(trial.Whole(p.Config.Recipe, o), false) {
 		o.Caches = string(Cold)
 	}
 	if run.Killed { // it may have left a lock file

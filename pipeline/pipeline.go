@@ -150,7 +150,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
-		p.reference.LearnCovered(o, p.Config.Recipe.SampleMetric)
+		p.reference.LearnCovered(p.Config.Recipe, o)
 		if p.reference.StartCounts(p.Config.Recipe) {
 			p.prestart.Drop()
 		}
@@ -427,7 +427,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	helped := inherits && r.AnyStart && !(r.Clean && r.Nth == 0)
 	if (warm || helped) && w.Caches.Warmed == r.Candidate {
 		o, err := p.launch(ctx, w, r, patience)
-		if err == nil && (w.Caches.Full() || w.Caches.Filled(recipe.WholeTimed, false)) {
+		if err == nil && (w.Caches.Full() || w.Caches.Filled(trial.Whole(recipe, o), false)) {
 			o.Caches, o.Ahead = string(Warm), o.Ahead || helped
 		}
 		return o, err
@@ -449,7 +449,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err == nil && (first.Class == bisect.OK || helped && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
-	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(recipe.WholeTimed, noBytecode) {
+	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(trial.Whole(recipe, first), noBytecode) {
 		if seeded && first.Class == bisect.OK {
 			first.Caches = string(Warm)
 		}

@@ -31,7 +31,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		most = 4
 	}
 	wanted := p.headStart.Wanted(r)
-	if p.prestart == nil || p.clean || p.reference.StartCounts(*c) {
+	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
 		return
 	}
 	if p.headStart.Has(r) { // which does not wait any more

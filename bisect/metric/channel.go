@@ -163,10 +163,14 @@ func setOf(names []string) map[string]bool {
 // over the cases that both ends have in one unit. Exact metrics are left out (Kernels).
 func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 	var out []Channel
+	sent := slices.ContainsFunc(ms, func(m Metric) bool {
+		_, inGood := m.Log(g)
+		return inGood && !m.Fallback
+	})
 	for _, m := range ms {
 		_, inGood := m.Log(g)
 		_, inBad := m.Log(b)
-		if !inGood || !inBad || m.Exact || m.Fallback && len(out) > 0 {
+		if !inGood || !inBad || m.Exact || m.Fallback && sent {
 			continue
 		}
 		if m.OfProcess() {

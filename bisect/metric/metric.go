@@ -34,8 +34,8 @@ type Metric struct {
 	// Counted is a number that the kernel gives of all processes of a launch: it has no cases.
 	Counted bool `json:",omitempty"`
 
-	// Fallback is a number that is searched for only where the ends give no other: the wall time of a program that
-	// sends samples scatters more than these.
+	// Fallback is a number that is searched for only where the good end gives no other: the wall time of a program that
+	// sends samples scatters more than these, and launches may be made so that only samples count.
 	Fallback bool `json:",omitempty"`
 
 	// Fastest is the number by the fastest tenth of a launch's samples, or the highest where more is better, instead of

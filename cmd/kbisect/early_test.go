@@ -75,10 +75,12 @@ func TestInterpretersStartEarly(t *testing.T) {
 		module string                                   // more of what is installed
 		change func(i int, put func(name, text string)) // more of commit i
 		args   []string
+		line   []string // in place of the command in a configuration
 		toml   string
 		early  string // whether launches of the search are started early: some, none, or as it happens, ""
 	}{
 		{name: "as it should be", module: "import sys\nclass Odd:\n    def __getattr__(self, name): raise RuntimeError(name)\nsys.modules['odd'] = Odd()\n", early: "some"},
+		{name: "a command on the line", line: []string{"--find", "slow", "--", "python3", "bench.py", "first"}, early: "some"},
 		{name: "switched off", toml: "ahead = false\n", early: "none"},
 		{name: "one that never gets ready", module: "import sys, time\nif not hasattr(sys.modules['__main__'], '__file__'): time.sleep(1000)\n", early: "none"},
 		{name: "one that dies", module: "import os, sys\nif not hasattr(sys.modules['__main__'], '__file__'): os._exit(7)\n", early: "none"},
@@ -110,7 +112,10 @@ func TestInterpretersStartEarly(t *testing.T) {
 			if x.args != nil {
 				command = fmt.Sprintf(`["python3", "bench.py", "first", %q]`, commits[9])
 			}
-			text, _ := r.noted(commits, 9, command, x.toml, nil, "PYTHONPATH="+installed(t, x.module))
+			if x.line != nil {
+				command = ""
+			}
+			text, _ := r.noted(commits, 9, command, x.toml, x.line, "PYTHONPATH="+installed(t, x.module))
 			early, late := 0, 0
 			proofs := map[string]int{}
 			for line := range strings.Lines(text) {
@@ -149,11 +154,13 @@ func timing(command, run string) string {
 }
 
 // noted searches the commits for the culprit, an index, with a command that appends to the file $NOTES, and returns what
-// the launches wrote there, and how many count. run is what else [run] holds.
+// the launches wrote there, and how many count. run is what else [run] holds. Without a command the arguments hold one.
 func (r *repo) noted(commits []string, culprit int, command, run string, args []string, env ...string) (text string, launches int) {
 	r.t.Helper()
 	notes := filepath.Join(r.t.TempDir(), "notes")
-	r.put(map[string]string{"kbisect.toml": timing(command, run)})
+	if command != "" {
+		r.put(map[string]string{"kbisect.toml": timing(command, run)})
+	}
 	cmd := r.command(append([]string{"run", "--good", commits[0], "--bad", commits[len(commits)-1], "--json", "--no-hunks", "--no-explain", "--no-learn"}, args...)...)
 	cmd.Env = append(append(cmd.Env, "NOTES="+notes), env...)
 	out, err := cmd.Output()

@@ -182,11 +182,11 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 }
 
 // Beside takes in how the launch of an order ended. It is void if it failed beside one that has begun, unless its results
-// are wrong as those of the bad end, or if it did not tell when that one had to stand still.
+// are wrong as those of the bad end, if it did not tell when that one had to stand still, or if its time as a whole counts.
 func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
-	h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks)
+	h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
 	h.harm(h.Void)
 }
 

@@ -44,7 +44,7 @@ type Reference struct {
 	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
 	Shape  *protocol.Shape          // how much they send; nil while unknown
 	Varies bool                     // they do not always send as much
-	Covers bool                     // a time that the program measures itself covers its load: nothing may disturb that
+	Covers bool                     // what is compared covers the load of a program: nothing may disturb that
 }
 
 // Learn takes in a launch of the good end that ended well. Times is replaced and never changed, since the bounds of
@@ -66,11 +66,12 @@ func (g *Reference) Learn(o bisect.Outcome) {
 	g.Times = times
 }
 
-// LearnCovered looks whether the times of a metric, in a launch that ended well, are longer than all that came after the
-// load of the program.
-func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
+// LearnCovered looks whether the samples of a launch that ended well are longer than all that came after the load of the
+// program, or whether its time as a whole is compared in place of samples.
+func (g *Reference) LearnCovered(p Recipe, o bisect.Outcome) {
 	const least = 0.1 // seconds of the load
 	after := 0.0
+	g.Covers = g.Covers || Whole(p, o)
 	for _, ph := range o.Phases {
 		if !loads(ph.Name) {
 			after += ph.Seconds
@@ -79,13 +80,15 @@ func (g *Reference) LearnCovered(o bisect.Outcome, name string) {
 	for _, s := range o.Series {
 		for _, v := range s.Values {
 			v, unit := metric.Base(v, s.Unit)
-			g.Covers = g.Covers || s.Metric == name && unit == "s" && v > after+least
+			g.Covers = g.Covers || s.Metric == p.SampleMetric && unit == "s" && v > after+least
 		}
 	}
 }
 
-// StartCounts reports that what is compared covers the start of a process, which nothing may disturb then.
-func (g *Reference) StartCounts(p Recipe) bool { return p.WholeTimed || g.Covers }
+// StartCounts reports that what is compared covers the start of a process, or may, so that nothing may disturb it.
+func (g *Reference) StartCounts(p Recipe) bool {
+	return p.WholeTimed || g.Covers || p.FallsBack && g.Speaks == nil
+}
 
 // learnShape keeps how much good launches send; the least of it, if programs do not always send as much.
 func (g *Reference) learnShape(o bisect.Outcome) {

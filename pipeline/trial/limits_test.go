@@ -112,9 +112,28 @@ func TestTimesThatCoverTheLoad(t *testing.T) {
 		want       bool
 	}{{"t", "s", 2.6, true}, {"t", "ms", 2600, true}, {"t", "ms", 690, false}, {"t", "us", 30, false}, {"t", "GB/s", 900, false}, {"other", "s", 2.6, false}} {
 		var g Reference
-		g.LearnCovered(bisect.Outcome{Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}}, "t")
+		g.LearnCovered(Recipe{SampleMetric: "t"}, bisect.Outcome{Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}})
 		if g.Covers != c.want {
 			t.Errorf("%s of %g %s cover the load: %v", c.name, c.value, c.unit, g.Covers)
+		}
+	}
+}
+
+// Where samples are compared, and the time as a whole in place of them, the good end shows which; until then the start counts.
+func TestStartCountsUntilSamplesAreSeen(t *testing.T) {
+	p := Recipe{SampleMetric: "t", FallsBack: true}
+	sent := func(metric string) bisect.Outcome {
+		return bisect.Outcome{Speaks: true, Series: []bisect.Series{{Metric: metric, Unit: "ms", Values: []float64{3}}}}
+	}
+	for metric, want := range map[string]bool{"t": false, "other": true} {
+		var g Reference
+		if !g.StartCounts(p) {
+			t.Error("the start does not count before anything is known")
+		}
+		g.Learn(sent(metric))
+		g.LearnCovered(p, sent(metric))
+		if g.StartCounts(p) != want || Whole(p, sent(metric)) != want {
+			t.Errorf("the start counts where samples of %s are sent: %v", metric, !want)
 		}
 	}
 }

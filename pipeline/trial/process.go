@@ -125,9 +125,9 @@ func Beside(p Recipe, warmsUp bool) func(phase string) bool {
 
 // timed notes whether times count in a phase and reports a change; "" is after the last phase.
 func (x *process) timed(phase string) {
-	r, p := x.order.Request, x.order.Recipe
-	on := r.Timing && phase != "" && (p.WholeTimed || Measures(phase))
-	if on && (p.WholeTimed || !Prepares(phase)) && x.order.Prestart.Leaving() {
+	r, whole := x.order.Request, x.order.Reference.StartCounts(x.order.Recipe)
+	on := r.Timing && phase != "" && (whole || Measures(phase))
+	if on && (whole || !Prepares(phase)) && x.order.Prestart.Leaving() {
 		x.disturbed = true
 		x.order.Prestart.Stay()
 	}

@@ -30,6 +30,7 @@ import (
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/kernels/metrics"
 	"github.com/kbisect/kbisect/pipeline/cache"
@@ -55,6 +56,7 @@ type Recipe struct {
 	Learn        bool               // note which files builds and launches open
 	Prestart     bool               `json:"-"` // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
+	FallsBack    bool               // so they do where the good end sends nothing of SampleMetric
 	CompileTimed bool               // a metric may be taken while the program compiles
 	Logs         string             `json:"-"` // folder for the output of builds and launches, kept
 	Log          *slog.Logger       `json:"-"`
@@ -63,6 +65,12 @@ type Recipe struct {
 // Opening says how the workspaces of trials are made.
 func (p Recipe) Opening() workspace.Opening {
 	return workspace.Opening{Repo: p.Repo, Paths: p.Paths, Keep: p.Plan.Keep, Linked: p.Plan.InWorktree}
+}
+
+// Whole reports that all phases of a launch of the good end count, by what it has sent.
+func Whole(p Recipe, o bisect.Outcome) bool {
+	_, sent := metric.Metric{Name: p.SampleMetric}.Log(o)
+	return p.WholeTimed || p.FallsBack && !sent
 }
 
 // OnlyBuilds reports a trial in which nothing is launched.

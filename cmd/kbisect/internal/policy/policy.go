@@ -184,13 +184,18 @@ func (p *Policy) startCold() {
 // WholeTimed reports whether a metric covers more than what the program measures itself, so that nothing may
 // disturb any part of a launch.
 func (p *Policy) WholeTimed() bool {
-	return slices.ContainsFunc(p.Judge.Metrics, metric.Metric.OfProcess)
+	return slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.OfProcess() && !m.Fallback })
+}
+
+// FallsBack reports whether a metric does so where the program sends no samples.
+func FallsBack(p *Policy) bool {
+	return slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Fallback })
 }
 
 // CompileTimed reports whether a metric may be taken while a program compiles: one that is not made of the samples it sends,
 // or any where caches are cold.
 func CompileTimed(p *Policy) bool {
-	return p.Caches == pipeline.Cold || slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name != Sampled(p) })
+	return p.Caches == pipeline.Cold || slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name != Sampled(p) && !m.Fallback })
 }
 
 // Sampled is the metric of the samples that a program sends.

@@ -94,7 +94,7 @@ func TestForSearch(t *testing.T) {
 			return slices.Equal(p.Plan.Run, []string{"true"}) && p.OwnScripts && p.Limits.Run == commandLimit && p.Limits.Build == config.DefaultBuildLimit && p.Judge.Effect == 0.03 && p.Judge.Error == 0.01
 		}},
 		"a command looked at for time": {"", func(q *Request) { q.Find = "slow" }, func(p *Policy) bool {
-			return p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Name == "time" && p.Judge.Metrics[1].Name == "wall"
+			return p.Judge.Find == bisect.Slow && p.Judge.Metrics[0].Name == "time" && p.Judge.Metrics[1].Name == "wall" && FallsBack(p) && !p.WholeTimed() && !CompileTimed(p)
 		}},
 		"a command to build": {"", func(q *Request) { q.Build, q.Outputs = "make x", []string{"x"} }, func(p *Policy) bool {
 			return slices.Equal(p.Plan.Build, []string{"sh", "-c", "make x"}) && slices.Equal(p.Plan.Outputs, []string{"x"})

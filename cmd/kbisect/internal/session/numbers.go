@@ -20,7 +20,7 @@ func Unmeasured(s *Session) error {
 	passed, seen := NumbersSeen(s)
 	ms := s.Policy.Judge.Metrics
 	asked := s.Policy.Measured || s.Policy.Asked != ""
-	if passed == 0 || !asked || s.Policy.WholeTimed() || slices.ContainsFunc(ms, func(m metric.Metric) bool { return seen[m.Name] > 0 }) {
+	if passed == 0 || !asked || slices.ContainsFunc(ms, func(m metric.Metric) bool { return m.OfProcess() || seen[m.Name] > 0 }) {
 		return nil
 	}
 	if err := noSuchCase(s, seen); err != nil {
