@@ -136,10 +136,15 @@ func unsettled(d *Search, l Ledger) Command {
 	switch n := len(d.Suspects); {
 	case n > 0 && d.Result == bisect.Inconclusive:
 		show := []string{"git", "show", "--stat"}
-		for _, s := range d.Suspects[:min(n, 5)] {
+		const most = 5
+		which := "the suspects"
+		if n > most {
+			which = fmt.Sprintf("the first %d of %d suspects", most, n)
+		}
+		for _, s := range d.Suspects[:min(n, most)] {
 			show = append(show, bisect.ShortID(s.Commit))
 		}
-		return Command{"see what the suspects change", show}
+		return Command{"see what " + which + " change", show}
 	case good == "", failed[bisect.EndGood] && (failed[bisect.EndBad] || launched[bisect.EndBad] == 0):
 		return Command{"find a commit that passes", l.Call.Again("run", "--find-good", "--bad", bad)}
 	case (failed[bisect.EndGood] || failed[bisect.EndBad]) && d.Axis == AxisHistory:

@@ -242,13 +242,16 @@ func suspected(s page.Strip) []page.State {
 // legend explains the marks that a strip uses.
 func legend(s page.Strip) string {
 	var out []string
-	bad := "✗ fails"
-	if last := len(s.States) - 1; s.States[last] == page.Bad && slices.Contains(s.Suspects, last) {
-		bad = "✗ fails, a suspect too"
-	}
-	unsure := "? suspect"
-	if len(s.Suspects) == 0 {
-		unsure = "? undecided"
+	bad, unsure := "✗ fails", "? undecided"
+	if n := len(s.Suspects); n > 0 {
+		unsure = "? suspect"
+		switch last := s.Suspects[n-1]; {
+		case s.States[last] != page.Bad:
+		case slices.Contains(s.States[last+1:], page.Bad):
+			bad = "✗ fails, the first a suspect too"
+		default:
+			bad = "✗ fails, a suspect too"
+		}
 	}
 	for _, k := range []struct {
 		state page.State

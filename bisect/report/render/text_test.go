@@ -168,6 +168,8 @@ func TestMarksWithoutSuspects(t *testing.T) {
 	holds(t, textOf(t, p), "  a ✓?·✗ b\n  ✓ passes  ✗ fails  ? undecided  · not tested")
 	p.Strip.Suspects = []int{2, 3}
 	holds(t, textOf(t, p), "  a ✓·?✗ b\n  ✓ passes  ✗ fails, a suspect too  ? suspect  · not a suspect")
+	p.Strip.States, p.Strip.Suspects = []page.State{page.Good, page.Unsure, page.Bad, "", page.Bad}, []int{1, 2}
+	holds(t, textOf(t, p), "  a ✓?✗·✗ b\n  ✓ passes  ✗ fails, the first a suspect too  ? suspect  · not a suspect")
 }
 
 func TestTextOfComparison(t *testing.T) {

@@ -291,7 +291,11 @@ func (d *Document) cost() string {
 	if d.Cost.Right < 0.5 {
 		return fmt.Sprintf("does not find a change of %s with this noise in %d launches", words.Percent(float64(d.Cost.Effect)), mostLaunches)
 	}
-	text := fmt.Sprintf("%d of %s change an input: about %.0f launches and %.0f builds, %s", d.Matter, words.Count(d.Commits, "commit"), d.Cost.Launches, d.Cost.Builds, words.Seconds(d.Cost.Seconds))
+	builds := ""
+	if d.Cost.Builds > 0 {
+		builds = fmt.Sprintf(" and %.0f builds", d.Cost.Builds)
+	}
+	text := fmt.Sprintf("%d of %s change an input: about %.0f launches%s, %s", d.Matter, words.Count(d.Commits, "commit"), d.Cost.Launches, builds, words.Seconds(d.Cost.Seconds))
 	if d.GPUHour > 0 {
 		text += fmt.Sprintf(", %.2g at %.4g an hour", d.Cost.Seconds/3600*d.GPUHour, d.GPUHour)
 	}

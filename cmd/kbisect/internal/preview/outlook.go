@@ -51,6 +51,9 @@ func outlook(ctx context.Context, spec simulate.Spec, options search.Options) (O
 			Commits: d.History(), Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: s, Launches: mostLaunches, Options: options,
 		})
 	}))
+	if spec.BuildSeconds == 0 { // there is nothing to build
+		score.Builds = 0
+	}
 	return Outlook{
 		Right: score.Right, Wrong: score.Wrong, Launches: score.LaunchesMean, Builds: score.Builds,
 		Seconds: score.DeviceSeconds + score.Builds*spec.BuildSeconds,
