@@ -31,6 +31,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		most = 4
 	}
 	wanted := p.headStart.Wanted(r)
+	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone.
 	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
 		return
 	}

@@ -163,13 +163,11 @@ func setOf(names []string) map[string]bool {
 // over the cases that both ends have in one unit. Exact metrics are left out (Kernels).
 func Channels(ms []Metric, g, b bisect.Outcome) []Channel {
 	var out []Channel
-	sent := slices.ContainsFunc(ms, func(m Metric) bool {
-		_, inGood := m.Log(g)
-		return inGood && !m.Fallback
-	})
+	sent := false // the good end has sent one of those that are not to fall back on, which come first
 	for _, m := range ms {
 		_, inGood := m.Log(g)
 		_, inBad := m.Log(b)
+		sent = sent || inGood && !m.Fallback
 		if !inGood || !inBad || m.Exact || m.Fallback && sent {
 			continue
 		}

@@ -67,10 +67,14 @@ func (p Recipe) Opening() workspace.Opening {
 	return workspace.Opening{Repo: p.Repo, Paths: p.Paths, Keep: p.Plan.Keep, Linked: p.Plan.InWorktree}
 }
 
-// Whole reports that all phases of a launch of the good end count, by what it has sent.
+// Whole reports that all phases of a launch count, going by whether it sends samples itself. What the good end sends
+// decides for all, see [Reference.LearnCovered].
 func Whole(p Recipe, o bisect.Outcome) bool {
+	if !p.FallsBack || p.WholeTimed {
+		return p.WholeTimed
+	}
 	_, sent := metric.Metric{Name: p.SampleMetric}.Log(o)
-	return p.WholeTimed || p.FallsBack && !sent
+	return !sent
 }
 
 // OnlyBuilds reports a trial in which nothing is launched.
