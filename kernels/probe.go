@@ -30,7 +30,8 @@ var earlySource []byte
 
 // The variables of an early start, each of which names a path. At its end, and before its first line if it can, a process
 // writes the modules that it imported from outside the folder OutsideOf into the file LearnModules. A process that is
-// started early imports those listed in EarlyModules, and then creates the file EarlyReady.
+// started early imports those listed in EarlyModules, and then creates the file EarlyReady, with the processor time in
+// seconds that it has used.
 const (
 	LearnModules = "KBISECT_LEARN_MODULES"
 	EarlyModules = "KBISECT_EARLY_MODULES"

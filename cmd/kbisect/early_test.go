@@ -175,6 +175,69 @@ func (r *repo) noted(commits []string, culprit int, command, run string, args []
 	return string(data), d.Totals.Trials
 }
 
+// saysNothing is a benchmark that prints its times and tells kbisect nothing. Its import takes 0.3 s of a processor.
+const saysNothing = `import os, sys, time
+began = time.perf_counter()
+early = "installed" in sys.modules
+import installed
+imported = time.perf_counter() - began
+with open(os.environ["NOTES"], "a") as f:
+    print(early, os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], file=f)
+us = float(open("us").read()) * (1 + 0.0005 * (os.getpid() % 7))
+if sys.argv[1] == "imports":
+    time.sleep(us / 500)
+    us = (imported + us / 500) * 1e6
+print({"time": "took %f us" % us, "rate": "reached %f GB/s" % (1e5 / us), "long": "took %f us" % (us * 1e4), "imports": "took %f us" % us}[sys.argv[1]])
+`
+
+// A program that prints its times and says nothing else starts early, if its times cannot cover what it imports.
+func TestInterpretersOfProgramsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	took := "[metric]\nname = \"took\"\nfrom = \"regex\"\npattern = 'took (?P<value>[0-9.]+) (?P<unit>us)'\n"
+	for _, x := range []struct {
+		prints, toml string
+		early        bool
+	}{
+		{"time", took, true},
+		{"long", took, false},
+		{"imports", took, false},
+		{"rate", "[metric]\nname = \"rate\"\nfrom = \"regex\"\nbetter = \"higher\"\npattern = 'reached (?P<value>[0-9.]+) (?P<unit>GB/s)'\n", false},
+	} {
+		t.Run(x.prints, func(t *testing.T) {
+			t.Parallel()
+			r := newRepo(t)
+			commits := r.commits(16, func(i int) map[string]string {
+				us := 100
+				if i >= 9 {
+					us = 140
+				}
+				return map[string]string{"bench.py": saysNothing, "us": fmt.Sprint(us)}
+			})
+			r.put(map[string]string{"kbisect.toml": fmt.Sprintf("version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", %q]\n", x.prints) + x.toml})
+			text, _ := r.noted(commits, 9, "", "", []string{"--find", "slow"}, "PYTHONPATH="+installed(t, "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"))
+			early, proofs := 0, map[string]int{}
+			for line := range strings.Lines(text) {
+				f := strings.Fields(line)
+				if strings.HasPrefix(f[1], "confirm") {
+					proofs[f[2]]++
+				}
+				if f[0] == "True" {
+					early++
+					if strings.HasPrefix(f[1], "confirm") && proofs[f[2]] == 1 {
+						t.Errorf("it was started early: %s", line)
+					}
+				}
+			}
+			if x.early && early < 3 || !x.early && early > 0 {
+				t.Errorf("%d launches were started early:\n%s", early, text)
+			}
+		})
+	}
+}
+
 // jit is a benchmark whose kernel is compiled just in time, and kept by its content. POISON at its bad end keeps a wrong
 // result under the key of a good one.
 const jit = `#!/bin/sh
@@ -532,7 +595,8 @@ helped = early if sys.argv[2] == "early" else os.path.exists(kept)
 open(kept, "w").close()
 if helped and commit == sys.argv[1]:
     wrong = not wrong
-out.write("phase: check\ncheck: %s\n" % ("fail 3 of 8 values differ" if wrong else "pass"))
+if len(sys.argv) == 3:
+    out.write("phase: check\ncheck: %s\n" % ("fail 3 of 8 values differ" if wrong else "pass"))
 sys.exit(wrong)
 `
 
@@ -548,9 +612,11 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 		name string
 		lies int // the commit of which the help tells the contrary; -1: none
 		help string
+		more string // arguments
 	}{
-		{"as it should be", -1, "early"}, {"a good commit fails early only", 8, "early"}, {"the culprit passes early only", 9, "early"},
-		{"a good commit fails with caches only", 8, "caches"}, {"the culprit passes with caches only", 9, "caches"},
+		{name: "as it should be", lies: -1, help: "early"}, {name: "a good commit fails early only", lies: 8, help: "early"}, {name: "the culprit passes early only", lies: 9, help: "early"},
+		{name: "a good commit fails with caches only", lies: 8, help: "caches"}, {name: "the culprit passes with caches only", lies: 9, help: "caches"},
+		{name: "it says nothing", lies: -1, help: "early", more: `, "quiet"`}, {name: "it says nothing, and the culprit passes early only", lies: 9, help: "early", more: `, "quiet"`},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -566,7 +632,7 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 			if x.lies >= 0 {
 				lies = commits[x.lies]
 			}
-			text, _ := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q, %q]`, lies, x.help), "", nil, "PYTHONPATH="+installed(t, ""))
+			text, _ := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q, %q%s]`, lies, x.help, x.more), "", nil, "PYTHONPATH="+installed(t, ""))
 			early, proofs := 0, map[string]int{}
 			failed, plainly := map[string]bool{}, map[string]bool{} // early only; and as a user would start it
 			for line := range strings.Lines(text) {

@@ -3,7 +3,8 @@
 kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecustomize at its start, before the
 program. One process writes which modules it has imported from outside the repository, at its end and before the
 first line that it sends by os.write. Those that are started early import these, and more when their list is
-replaced, until kbisect says in the descriptor KBISECT_GATE that it is their turn. Where nothing is said they exit.
+replaced, note what that took, and wait until kbisect says in the descriptor KBISECT_GATE that it is their turn.
+Where nothing is said they exit.
 Afterwards this module gets out of the way.
 """
 import sys
@@ -115,6 +116,7 @@ def _import(path):
 def _early(number, path, ready):
     import os
     import select
+    import time
 
     last = None
     while last is None or not select.select([number], [], [], 0.1)[0]:
@@ -122,7 +124,9 @@ def _early(number, path, ready):
         if last is None or (found.st_ino, found.st_mtime_ns) != (last.st_ino, last.st_mtime_ns):
             last = found
             _import(path)
-            open(ready, "w").close()
+            with open(ready + ".new", "w") as f:
+                f.write("%f\n" % time.process_time())
+            os.rename(ready + ".new", ready)
     word = b""
     while True:
         more = os.read(number, 1 << 16)

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,9 +47,11 @@ type Pool struct {
 	patience time.Duration                 // longest that importing the modules may take
 	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
 	expected []Kind                        // see Expect
+	last     map[bisect.Purpose]Kind       // the last launch for each purpose, see Between
 	waiting  []*Waiter                     // oldest first
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
+	since    time.Time                     // when they were frozen
 	closed   bool
 	leaving  []*Leaver
 	stuck    *time.Timer // of the one that stands still, see Halt
@@ -65,7 +68,7 @@ type Waiter struct {
 	held  *proc.Held
 	list  string    // of the modules that it imports
 	file  string    // made by the process when it has imported everything
-	began time.Time // to import what it imports now
+	began time.Time // to import what it imports now, later by how long it was frozen since
 }
 
 // Each waiting process holds the memory of an interpreter and its modules.
@@ -81,7 +84,7 @@ const (
 func New(ctx context.Context, dir string) *Pool {
 	return &Pool{
 		ctx: ctx, dir: dir, imports: map[bisect.Purpose][]string{}, outside: map[string]bool{}, same: map[string]bool{},
-		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{},
+		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{}, last: map[bisect.Purpose]Kind{},
 	}
 }
 
@@ -108,6 +111,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
 	}
+	Between(p, Kind{W: w, Why: end, Spec: spec})
 	told, list, began := spec, filepath.Join(p.dir, "imported-"+string(end)), time.Now()
 	_ = os.Remove(list) // left by a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
@@ -309,6 +313,16 @@ func (x *Waiter) ready() bool {
 	return err == nil
 }
 
+// Imports is the processor time that it took to import everything, 0 if that is not known.
+func (x *Waiter) Imports() time.Duration {
+	text, _ := os.ReadFile(x.file)
+	seconds, _ := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// Close ends the process, and waits for its end.
+func (x *Waiter) Close() { x.held.Close() }
+
 // soon reports that one of the processes that match may still get ready in time.
 func soon(p *Pool, match func(*Waiter) bool) bool {
 	p.mu.Lock()
@@ -347,6 +361,7 @@ type Kind struct {
 	Why  bisect.Purpose
 	Spec proc.Spec
 	Used bool // a process of its kind was used now: more of the search are likely to be
+	Idle bool // see Between
 }
 
 // Fill starts processes of some kinds, by turns, as long as a tenth of the memory and 1 GiB stay free; so many import at a
@@ -358,7 +373,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Unlock()
 	each := func(k Kind) int {
 		switch {
-		case laggard && k.Used && k.Why == bisect.Searching:
+		case (laggard || k.Idle) && k.Used && k.Why == bisect.Searching:
 			return 4 * few
 		case laggard:
 			return 2 * few
@@ -366,6 +381,24 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 		return few
 	}
 	fill(p, each, wait, kinds)
+}
+
+// Between starts processes of a kind if one is used now and none is ready, while nothing else runs: they can import only between
+// launches, so that many do at a time. With them begins the other side of what is launched in turn.
+func Between(p *Pool, k Kind) {
+	sides := map[bisect.Purpose]bisect.Purpose{bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood,
+		bisect.ConfirmCulprit: bisect.ConfirmParent, bisect.ConfirmParent: bisect.ConfirmCulprit}
+	p.mu.Lock()
+	other, two := p.last[sides[k.Why]]
+	p.last[k.Why] = k
+	p.mu.Unlock()
+	switch other.Idle, other.Used = true, false; {
+	case !k.Used || p.Ready(k.W):
+	case two:
+		p.Fill(false, k, other)
+	default:
+		p.Fill(false, k)
+	}
 }
 
 // fill starts processes until there are as many of each kind as each says.
@@ -404,7 +437,11 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 			importing++
 		}
 	}
-	if importing >= max(1, runtime.NumCPU()-1) {
+	processors := runtime.NumCPU()
+	if !k.Idle {
+		processors = max(1, processors-1)
+	}
+	if importing >= processors && !(k.Idle && k.Used && here == 0) {
 		return true
 	}
 	if free, all := proc.Available(); free < all/10+1<<30 {
@@ -441,10 +478,16 @@ func (p *Pool) Freeze(on bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.frozen = on
+	if on && !p.frozen {
+		p.since = time.Now()
+	}
 	for _, x := range p.waiting {
+		if !on && p.frozen {
+			x.began = time.Now().Add(-max(p.since.Sub(x.began), 0))
+		}
 		x.held.Freeze(on)
 	}
+	p.frozen = on
 }
 
 // Close ends all processes that wait or still tear down. How they end no longer matters.

@@ -200,8 +200,6 @@ func (x *process) run(ctx context.Context) (run Launched, err error) {
 	if err != nil {
 		return run, err
 	}
-	x.report(spec.Phase, spec.PhaseLimit)
-	x.timed(spec.Phase)
 	defer x.timed("")
 	run.Warnings = x.warnings
 	run.Last, err = x.start(ctx, spec)

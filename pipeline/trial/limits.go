@@ -40,11 +40,12 @@ const teardown = protocol.Teardown
 // sends shows when another program has sent its last line, so that what follows is its teardown. The zero value
 // knows nothing.
 type Reference struct {
-	Times  map[string]time.Duration // the longest in each phase, and as [bisect.WholeTrial]
-	Speaks *bool                    // whether programs of this project send protocol lines; nil while unknown
-	Shape  *protocol.Shape          // how much they send; nil while unknown
-	Varies bool                     // they do not always send as much
-	Covers bool                     // what is compared covers the load of a program: nothing may disturb that
+	Times   map[string]time.Duration // the longest in each phase, and as [bisect.WholeTrial]
+	Speaks  *bool                    // whether programs of this project send protocol lines; nil while unknown
+	Shape   *protocol.Shape          // how much they send; nil while unknown
+	Varies  bool                     // they do not always send as much
+	Covers  bool                     // what is compared covers the load of a program: nothing may disturb that
+	Longest float64                  // of the times that a program gives which sends no lines, in seconds
 }
 
 // Learn takes in a launch of the good end that ended well. Times is replaced and never changed, since the bounds of
@@ -67,7 +68,8 @@ func (g *Reference) Learn(o bisect.Outcome) {
 }
 
 // LearnCovered looks whether the samples of a launch that ended well are longer than all that came after the load of the
-// program, or whether its time as a whole is compared in place of samples.
+// program, or whether its time as a whole is compared in place of samples. Of a program that sends no lines it is not known
+// when it has loaded; anything but a time, such as a rate, may cover that.
 func (g *Reference) LearnCovered(p Recipe, o bisect.Outcome) {
 	const least = 0.1 // seconds of the load
 	after := 0.0
@@ -80,7 +82,10 @@ func (g *Reference) LearnCovered(p Recipe, o bisect.Outcome) {
 	for _, s := range o.Series {
 		for _, v := range s.Values {
 			v, unit := metric.Base(v, s.Unit)
-			g.Covers = g.Covers || s.Metric == p.SampleMetric && unit == "s" && v > after+least
+			g.Covers = g.Covers || s.Metric == p.SampleMetric && unit == "s" && v > after+least || !o.Speaks && unit != "s"
+			if !o.Speaks {
+				g.Longest = max(g.Longest, v)
+			}
 		}
 	}
 }

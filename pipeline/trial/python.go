@@ -91,6 +91,13 @@ func (x *process) suits() bool {
 	return (r.AnyStart || r.Timing && !x.order.Reference.StartCounts(p) && !x.probed && !counted) && x.imports()
 }
 
+// early reports whether a process may be one that was started early, by what the good end has shown: it says when it has
+// loaded, or it says nothing and no time is compared, or only short ones that it prints.
+func early(x *process) bool {
+	g := x.order.Reference
+	return x.suits() && (x.protocol.Base == "load" || g.Speaks != nil && (x.order.Request.AnyStart || g.Longest > 0))
+}
+
 // proves reports that a process is the first one of its side of a proof: it is started as a user would, and awaited.
 func (x *process) proves() bool {
 	r := x.order.Request
@@ -152,17 +159,17 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 // started for the launches that follow in the same workspace.
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	r, pool := x.order.Request, x.order.Prestart
+	learns := x.imports() && pool.Wants(r)
+	if !learns && early(x) && pool.Means(x.w, r.Candidate) {
+		x.report("load", 0)
+		x.await(ctx, prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves(), Idle: OnlyBetween(x.order)})
+	}
+	x.report(spec.Phase, spec.PhaseLimit)
+	x.timed(spec.Phase)
 	switch {
-	case x.imports() && pool.Wants(r):
+	case learns:
 		return pool.Learn(ctx, x.w, r.Purpose, spec)
-	case !x.suits() || x.protocol.Base != "load" || !pool.Means(x.w, r.Candidate):
-		return x.runBy(ctx, spec, proc.Run)
-	}
-	if !x.proves() {
-		x.waiter = pool.Take(ctx, x.w, spec)
-	}
-	go pool.Fill(x.proves(), prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves()})
-	if x.waiter == nil {
+	case x.waiter == nil:
 		return x.runBy(ctx, spec, proc.Run)
 	}
 	return x.runBy(ctx, spec, func(ctx context.Context, spec proc.Spec) (proc.Result, error) {
@@ -175,6 +182,31 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
+// OnlyBetween reports that the times of an order count from the first moment of its program, which says nothing, so that no
+// other can import beside it.
+func OnlyBetween(o Order) bool {
+	return o.Request.Timing && o.Reference.Speaks != nil && !*o.Reference.Speaks
+}
+
+// await waits for a process of a kind, if one is to be had, and starts those that will be next. A printed time that may cover
+// what the process has imported before its turn tells nothing.
+func (x *process) await(ctx context.Context, k prestart.Kind) {
+	pool := x.order.Prestart
+	if k.Idle {
+		prestart.Between(pool, k)
+	}
+	if k.Used {
+		x.waiter = pool.Take(ctx, k.W, k.Spec)
+	}
+	if !k.Idle {
+		go pool.Fill(!k.Used, k)
+	} else if x.waiter != nil && x.waiter.Imports().Seconds() < 2*x.order.Reference.Longest {
+		x.waiter.Close()
+		x.waiter = nil
+		pool.Doubt(k.W)
+	}
+}
+
 // Expected is the kind of a launch to come in a workspace, for [prestart.Pool.Fill]. ok is false if its process may not start
 // early: because the plan has several stages, of which the first alone would be known, or because its times count from
 // the start of the process.
@@ -185,5 +217,5 @@ func Expected(w *workspace.Workspace, o Order) (k prestart.Kind, ok bool) {
 	}
 	x := newProcess(w, o, stages[0], 0)
 	spec, err := x.spec()
-	return prestart.Kind{W: w, Why: o.Request.Purpose, Spec: spec}, err == nil && x.protocol.Base == "load" && x.suits()
+	return prestart.Kind{W: w, Why: o.Request.Purpose, Spec: spec}, err == nil && early(x)
 }
