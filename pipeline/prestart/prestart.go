@@ -111,7 +111,7 @@ func (p *Pool) Learn(ctx context.Context, w *workspace.Workspace, end bisect.Pur
 	if err := kernels.WriteEarly(p.dir); err != nil {
 		return w.Run(ctx, spec)
 	}
-	Between(p, Kind{W: w, Why: end, Spec: spec})
+	Between(ctx, p, Kind{W: w, Why: end, Spec: spec}, 0)
 	told, list, began := spec, filepath.Join(p.dir, "imported-"+string(end)), time.Now()
 	_ = os.Remove(list) // left by a process that did not end well
 	told.Env = append(kernels.ProbeEnv(spec.Env, p.dir), kernels.LearnModules+"="+list, kernels.OutsideOf+"="+filepath.Dir(w.Folder))
@@ -313,15 +313,12 @@ func (x *Waiter) ready() bool {
 	return err == nil
 }
 
-// Imports is the processor time that it took to import everything, 0 if that is not known.
-func (x *Waiter) Imports() time.Duration {
+// imports is the processor time that it took to import everything, in seconds, 0 if that is not known.
+func (x *Waiter) imports() float64 {
 	text, _ := os.ReadFile(x.file)
 	seconds, _ := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
-	return time.Duration(seconds * float64(time.Second))
+	return seconds
 }
-
-// Close ends the process, and waits for its end.
-func (x *Waiter) Close() { x.held.Close() }
 
 // soon reports that one of the processes that match may still get ready in time.
 func soon(p *Pool, match func(*Waiter) bool) bool {
@@ -361,7 +358,7 @@ type Kind struct {
 	Why  bisect.Purpose
 	Spec proc.Spec
 	Used bool // a process of its kind was used now: more of the search are likely to be
-	Idle bool // see Between
+	idle bool // nothing else runs until its first process is ready, see Between
 }
 
 // Fill starts processes of some kinds, by turns, as long as a tenth of the memory and 1 GiB stay free; so many import at a
@@ -373,7 +370,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	p.mu.Unlock()
 	each := func(k Kind) int {
 		switch {
-		case (laggard || k.Idle) && k.Used && k.Why == bisect.Searching:
+		case (laggard || k.idle) && k.Used && k.Why == bisect.Searching:
 			return 4 * few
 		case laggard:
 			return 2 * few
@@ -383,22 +380,37 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	fill(p, each, wait, kinds)
 }
 
-// Between starts processes of a kind if one is used now and none is ready, while nothing else runs: they can import only between
-// launches, so that many do at a time. With them begins the other side of what is launched in turn.
-func Between(p *Pool, k Kind) {
-	sides := map[bisect.Purpose]bisect.Purpose{bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood,
-		bisect.ConfirmCulprit: bisect.ConfirmParent, bisect.ConfirmParent: bisect.ConfirmCulprit}
+// sides are launched in turn, so that both are wanted soon.
+var sides = map[bisect.Purpose]bisect.Purpose{
+	bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood,
+	bisect.ConfirmCulprit: bisect.ConfirmParent, bisect.ConfirmParent: bisect.ConfirmCulprit,
+}
+
+// Between is Take for a launch beside which nothing may import, so that processes import only between launches, many at a time:
+// its own kind, and that of the other side. longest is what the program times, in seconds: it may cover what is imported, unless that
+// takes far longer. A kind that is not used now is only noted.
+func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
+	k.idle = true
 	p.mu.Lock()
-	other, two := p.last[sides[k.Why]]
-	p.last[k.Why] = k
-	p.mu.Unlock()
-	switch other.Idle, other.Used = true, false; {
-	case !k.Used || p.Ready(k.W):
-	case two:
-		p.Fill(false, k, other)
-	default:
-		p.Fill(false, k)
+	kinds := []Kind{k}
+	if other, ok := p.last[sides[k.Why]]; ok {
+		kinds = append(kinds, other)
 	}
+	p.last[k.Why] = Kind{W: k.W, Why: k.Why, Spec: k.Spec, idle: true}
+	p.mu.Unlock()
+	if !k.Used {
+		return nil
+	}
+	if !p.Ready(k.W) {
+		p.Fill(false, kinds...)
+	}
+	x := p.Take(ctx, k.W, k.Spec)
+	if x != nil && x.imports() < 2*longest {
+		x.held.Close()
+		p.Doubt(k.W)
+		return nil
+	}
+	return x
 }
 
 // fill starts processes until there are as many of each kind as each says.
@@ -438,10 +450,10 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 		}
 	}
 	processors := runtime.NumCPU()
-	if !k.Idle {
+	if !k.idle {
 		processors = max(1, processors-1)
 	}
-	if importing >= processors && !(k.Idle && k.Used && here == 0) {
+	if importing >= processors && !(k.idle && k.Used && here == 0) {
 		return true
 	}
 	if free, all := proc.Available(); free < all/10+1<<30 {

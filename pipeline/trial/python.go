@@ -162,7 +162,15 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	learns := x.imports() && pool.Wants(r)
 	if !learns && early(x) && pool.Means(x.w, r.Candidate) {
 		x.report("load", 0)
-		x.await(ctx, prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves(), Idle: OnlyBetween(x.order)})
+		k := prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves()}
+		if OnlyBetween(x.order) {
+			x.waiter = prestart.Between(ctx, pool, k, x.order.Reference.Longest)
+		} else {
+			if k.Used {
+				x.waiter = pool.Take(ctx, x.w, spec)
+			}
+			go pool.Fill(!k.Used, k)
+		}
 	}
 	x.report(spec.Phase, spec.PhaseLimit)
 	x.timed(spec.Phase)
@@ -182,29 +190,10 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// OnlyBetween reports that the times of an order count from the first moment of its program, which says nothing, so that no
-// other can import beside it.
+// OnlyBetween reports that the times of an order may count from the first moment of its program, which says nothing, so that no
+// other one may import beside it.
 func OnlyBetween(o Order) bool {
 	return o.Request.Timing && o.Reference.Speaks != nil && !*o.Reference.Speaks
-}
-
-// await waits for a process of a kind, if one is to be had, and starts those that will be next. A printed time that may cover
-// what the process has imported before its turn tells nothing.
-func (x *process) await(ctx context.Context, k prestart.Kind) {
-	pool := x.order.Prestart
-	if k.Idle {
-		prestart.Between(pool, k)
-	}
-	if k.Used {
-		x.waiter = pool.Take(ctx, k.W, k.Spec)
-	}
-	if !k.Idle {
-		go pool.Fill(!k.Used, k)
-	} else if x.waiter != nil && x.waiter.Imports().Seconds() < 2*x.order.Reference.Longest {
-		x.waiter.Close()
-		x.waiter = nil
-		pool.Doubt(k.W)
-	}
 }
 
 // Expected is the kind of a launch to come in a workspace, for [prestart.Pool.Fill]. ok is false if its process may not start
