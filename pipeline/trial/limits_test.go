@@ -2,6 +2,7 @@ package trial
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 
@@ -103,18 +104,26 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Times that a program measures from its start cover its load; those of its kernels do not, whatever their unit.
+// Times that a program measures from its start cover its load; those of its kernels do not, whatever their unit. What a program
+// that says nothing prints may cover it, if it is no time; of its times the longest is kept.
 func TestTimesThatCoverTheLoad(t *testing.T) {
 	phases := []bisect.PhaseTime{{Name: "load", Seconds: 2}, {Name: "compile", Seconds: 0.5}, {Name: "measure", Seconds: 0.1}, {Name: "teardown", Seconds: 3}}
 	for _, c := range []struct {
 		name, unit string
 		value      float64
+		silent     bool
 		want       bool
-	}{{"t", "s", 2.6, true}, {"t", "ms", 2600, true}, {"t", "ms", 690, false}, {"t", "us", 30, false}, {"t", "GB/s", 900, false}, {"other", "s", 2.6, false}} {
+		longest    float64
+	}{
+		{name: "t", unit: "s", value: 2.6, want: true}, {name: "t", unit: "ms", value: 2600, want: true}, {name: "t", unit: "ms", value: 690},
+		{name: "t", unit: "us", value: 30}, {name: "t", unit: "GB/s", value: 900}, {name: "other", unit: "s", value: 2.6},
+		{name: "t", unit: "us", value: 30, silent: true, longest: 3e-5}, {name: "other", unit: "s", value: 2.6, silent: true, longest: 2.6},
+		{name: "t", unit: "GB/s", value: 900, silent: true, want: true, longest: 900e9}, {name: "other", value: 30, silent: true, want: true, longest: 30},
+	} {
 		var g Reference
-		g.LearnCovered(Recipe{SampleMetric: "t"}, bisect.Outcome{Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}})
-		if g.Covers != c.want {
-			t.Errorf("%s of %g %s cover the load: %v", c.name, c.value, c.unit, g.Covers)
+		g.LearnCovered(Recipe{SampleMetric: "t"}, bisect.Outcome{Speaks: !c.silent, Phases: phases, Series: []bisect.Series{{Metric: c.name, Unit: c.unit, Values: []float64{1e-9, c.value}}}})
+		if g.Covers != c.want || math.Abs(g.Longest-c.longest) > 1e-9*c.longest {
+			t.Errorf("%s of %g %s cover the load: %v; the longest is %g", c.name, c.value, c.unit, g.Covers, g.Longest)
 		}
 	}
 }
