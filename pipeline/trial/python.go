@@ -161,7 +161,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	r, pool := x.order.Request, x.order.Prestart
 	learns := x.imports() && pool.Wants(r)
 	if !learns && early(x) && pool.Means(x.w, r.Candidate) {
-		x.report("load", 0)
+		x.report("load", x.bounds.inForce("load"))
 		k := prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves()}
 		if OnlyBetween(x.order) {
 			x.waiter = prestart.Between(ctx, pool, k, x.order.Reference.Longest)
