@@ -42,7 +42,8 @@ type Pipeline struct {
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
 	firsts     firsts.Launches
-	failure    bisect.Outcome // how the bad end failed, if it did
+	plain      map[bisect.Purpose]bisect.Outcome // a launch of either end that was not started early, see startShows; nil: it is known
+	failure    bisect.Outcome                    // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
@@ -78,7 +79,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
-		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{},
+		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]bisect.Outcome{},
 	}
 	p.workspaces.config = &p.Config
 	if c.Recipe.Prestart {
@@ -235,6 +236,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 				}
 			}
 			p.Config.Recipe.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
+		case again == "" && startShows(p, r, o):
+			again = "its times cover what it had imported before its turn"
 		case again == "":
 			if o, err = p.confirmTeardown(ctx, r, o); err != nil {
 				return o, err
@@ -245,6 +248,30 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		}
 		dropped = append(dropped, again)
 	}
+}
+
+// startShows reports that a launch gave other times because it was started early, and has nothing start early any more. The first
+// such launch of an end tells, where programs do not say when they have loaded.
+func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
+	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
+	if p.plain == nil || !end || o.Class != bisect.OK || o.Speaks {
+		return false
+	}
+	if !o.Ahead {
+		p.plain[r.Purpose] = o
+		return false
+	}
+	plain, known := p.plain[r.Purpose]
+	switch {
+	case !known || !r.Timing:
+		return false
+	case !firsts.Alike(o, plain, prestart.Imports(p.prestart)):
+		p.prestart.Doubt(nil)
+		return true
+	}
+	prestart.Alike(p.prestart)
+	p.plain = nil
+	return false
 }
 
 // resumable adds a hint to an error about a missing file of kbisect's own, unless it has one: something on this

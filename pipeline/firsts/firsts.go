@@ -84,6 +84,21 @@ func (f *Launches) Serve(name string) bool {
 // far from the mean the farthest cold one is. It is NaN if a launch lacks the number.
 type spread struct{ mean, scatter, off float64 }
 
+// Alike reports whether a launch that was started early, its imports made before, gives the same numbers as one that was not: what
+// covers the imports, which took so many seconds, is off by more than half of that, in logarithms.
+func Alike(early, plain bisect.Outcome, imports float64) bool {
+	most := math.Log1p(imports/early.Wall) / 2
+	for _, s := range early.Series {
+		m := metric.Metric{Name: s.Metric}
+		a, sent := m.Value(early, s.Case)
+		b, also := m.Value(plain, s.Case)
+		if sent && also && !(math.Abs(math.Log(a/b)) <= most) {
+			return false
+		}
+	}
+	return true
+}
+
 // read is the spread of one case of a metric; "" is the geometric mean over all.
 func (e end) read(m metric.Metric, one string) spread {
 	level := func(o bisect.Outcome) float64 {

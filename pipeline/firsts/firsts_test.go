@@ -1,6 +1,7 @@
 package firsts
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -97,6 +98,33 @@ func TestFirstsOfKnownScatter(t *testing.T) {
 		}
 		if got := f.Serve("t"); got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A time that covers what took 3 s to import is far shorter where that was imported before; any other one, and what only one of both
+// sends, tells nothing.
+func TestAlike(t *testing.T) {
+	launch := func(wall float64, values ...float64) bisect.Outcome {
+		o := bisect.Outcome{Class: bisect.OK, Wall: wall}
+		for i, v := range values {
+			o.Series = append(o.Series, bisect.Series{Metric: "t", Case: fmt.Sprint(i), Unit: "ms", Values: []float64{v}})
+		}
+		return o
+	}
+	for _, c := range []struct {
+		early, plain bisect.Outcome
+		want         bool
+	}{
+		{launch(1, 20), launch(4, 24), true},
+		{launch(1, 20), launch(4, 80), false},
+		{launch(1, 80), launch(4, 20), false},
+		{launch(1, 20, 20), launch(4, 20, 80), false},
+		{launch(1, 20, 20), launch(4, 20), true},
+		{launch(100, 20), launch(103, 24), false}, // nor is it worth much
+	} {
+		if got := Alike(c.early, c.plain, 3); got != c.want {
+			t.Errorf("%v and %v: %v", c.early.Series, c.plain.Series, got)
 		}
 	}
 }

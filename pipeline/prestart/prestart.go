@@ -45,7 +45,9 @@ type Pool struct {
 	same     map[string]bool               // paths in the ends with such names that the imports did not pick
 	fits     map[bisect.Candidate]bool     // whether a candidate has no other such paths; see Means
 	patience time.Duration                 // longest that importing the modules may take
-	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more
+	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more; nil: all
+	took     float64                       // see Imports
+	alike    bool                          // see Alike
 	expected []Kind                        // see Expect
 	last     map[bisect.Purpose]Kind       // the last launch for each purpose, see Between
 	waiting  []*Waiter                     // oldest first
@@ -253,12 +255,12 @@ func (p *Pool) Means(w *workspace.Workspace, c bisect.Candidate) bool {
 }
 
 // Doubt notes that a launch failed only when it was started early: nothing is started early in its workspace from
-// now on.
+// now on; for nil, in any.
 func (p *Pool) Doubt(w *workspace.Workspace) {
 	p.mu.Lock()
 	p.doubts[w] = true
 	p.mu.Unlock()
-	here := func(x *Waiter) bool { return x.w == w }
+	here := func(x *Waiter) bool { return w == nil || x.w == w }
 	for x := remove(p, here); x != nil; x = remove(p, here) {
 		x.held.Close()
 	}
@@ -388,7 +390,8 @@ var sides = map[bisect.Purpose]bisect.Purpose{
 
 // Between is Take for a launch beside which nothing may import, so that processes import only between launches, many at a time:
 // its own kind, and that of the other side. longest is what the program times, in seconds: it may cover what is imported, unless that
-// takes far longer. A kind that is not used now is only noted.
+// takes far longer. Until [Alike] says that an early start does not show in what an end times, only the ends get one. A kind that is
+// not used now is only noted.
 func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 	k.idle = true
 	p.mu.Lock()
@@ -397,20 +400,42 @@ func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 		kinds = append(kinds, other)
 	}
 	p.last[k.Why] = Kind{W: k.W, Why: k.Why, Spec: k.Spec, idle: true}
+	may := k.Used && (p.alike || k.Why == bisect.EndGood || k.Why == bisect.EndBad)
 	p.mu.Unlock()
-	if !k.Used {
+	if !may {
 		return nil
 	}
 	if !p.Ready(k.W) {
 		p.Fill(false, kinds...)
 	}
 	x := p.Take(ctx, k.W, k.Spec)
-	if x != nil && x.imports() < 2*longest {
-		x.held.Close()
-		p.Doubt(k.W)
+	if x == nil {
 		return nil
 	}
+	took := x.imports()
+	if took < 2*longest {
+		x.held.Close()
+		p.Doubt(nil)
+		return nil
+	}
+	p.mu.Lock()
+	p.took = took
+	p.mu.Unlock()
 	return x
+}
+
+// Imports is the processor time that the process which Between has returned last took to import everything, in seconds.
+func Imports(p *Pool) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.took
+}
+
+// Alike says that an end times the same whether or not it is started early, see [Between].
+func Alike(p *Pool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alike = true
 }
 
 // fill starts processes until there are as many of each kind as each says.
@@ -441,7 +466,7 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 			here++
 		}
 	}
-	if here >= n || p.closed || p.ctx.Err() != nil || p.doubts[k.W] {
+	if here >= n || p.closed || p.ctx.Err() != nil || p.doubts[k.W] || p.doubts[nil] {
 		return false
 	}
 	for _, x := range p.waiting {
