@@ -42,8 +42,9 @@ type Pipeline struct {
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
 	firsts     firsts.Launches
-	plain      map[bisect.Purpose]bisect.Outcome // a launch of either end that was not started early, see startShows; nil: it is known
-	failure    bisect.Outcome                    // how the bad end failed, if it did
+	plain      map[bisect.Purpose]plainly // by end, see startShows
+	settled    map[bisect.Purpose]bool    // whether an early start of an end shows is known, or will not be
+	failure    bisect.Outcome             // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
 	ahead      *ahead // nil if nothing is built ahead
@@ -79,7 +80,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
-		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]bisect.Outcome{},
+		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]plainly{}, settled: map[bisect.Purpose]bool{},
 	}
 	p.workspaces.config = &p.Config
 	if c.Recipe.Prestart {
@@ -189,6 +190,9 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	}
 	var dropped []string
 	infra := 0
+	if err := settle(ctx, p, r); err != nil {
+		return bisect.Outcome{}, err
+	}
 	for {
 		o, err := p.once(ctx, r, 1)
 		void, left := p.workspaces.leaveCrowded(ctx)
@@ -250,28 +254,53 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	}
 }
 
-// startShows reports that a launch gave other times because it was started early, and has nothing start early any more. The first
-// such launch of an end tells, where programs do not say when they have loaded.
+// plainly is the last launch of an end that was not started early.
+type plainly struct {
+	request bisect.Request
+	outcome bisect.Outcome
+}
+
+// startShows reports that a launch gave other numbers because it was started early, and has nothing start early any more: it may time
+// what is imported, or set something up before it imports. The first early launch of each end tells, where programs do not say when
+// they have loaded.
 func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
-	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
-	if p.plain == nil || !end || o.Class != bisect.OK || o.Speaks {
-		return false
-	}
-	if !o.Ahead {
-		p.plain[r.Purpose] = o
-		return false
-	}
-	plain, known := p.plain[r.Purpose]
+	other, end := map[bisect.Purpose]bisect.Purpose{bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood}[r.Purpose]
 	switch {
-	case !known || !r.Timing:
-		return false
-	case !firsts.Alike(o, plain, prestart.Imports(p.prestart)):
+	case !end || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
+	case !o.Ahead:
+		p.plain[r.Purpose] = plainly{r, o}
+	case r.Timing && firsts.Alike(o, p.plain[r.Purpose].outcome, p.plain[other].outcome):
+		p.settled[r.Purpose] = true
+		prestart.Alike(p.prestart, r.Purpose)
+	case r.Timing:
+		p.settled[bisect.EndGood], p.settled[bisect.EndBad] = true, true
 		p.prestart.Doubt(nil)
 		return true
 	}
-	prestart.Alike(p.prestart)
-	p.plain = nil
 	return false
+}
+
+// settle launches each end early that has not been, before the first launch of a search, to find out whether an early start shows.
+// These launches count for nothing else.
+func settle(ctx context.Context, p *Pipeline, r bisect.Request) error {
+	const apart = 1000 // from the launches that count
+	if r.Purpose != bisect.Searching || p.prestart == nil || p.clean || p.reference.Longest == 0 || p.reference.Covers || !trial.OnlyBetween(orderOf(p, r, 1)) {
+		return nil
+	}
+	for _, end := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
+		again := p.plain[end].request
+		if p.settled[end] || len(p.plain) < 2 || !p.prestart.Knows(again) {
+			continue
+		}
+		again.Nth, again.Timing, again.Clean = again.Nth+apart, true, false
+		o, err := p.once(ctx, again, 1)
+		if err != nil {
+			return err
+		}
+		startShows(p, again, o)
+		p.settled[end] = true
+	}
+	return nil
 }
 
 // resumable adds a hint to an error about a missing file of kbisect's own, unless it has one: something on this

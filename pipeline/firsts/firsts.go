@@ -84,19 +84,22 @@ func (f *Launches) Serve(name string) bool {
 // far from the mean the farthest cold one is. It is NaN if a launch lacks the number.
 type spread struct{ mean, scatter, off float64 }
 
-// Alike reports whether a launch that was started early, its imports made before, gives the same numbers as one that was not: what
-// covers the imports, which took so many seconds, is off by more than half of that, in logarithms.
-func Alike(early, plain bisect.Outcome, imports float64) bool {
-	most := math.Log1p(imports/early.Wall) / 2
+// Alike reports whether a launch of an end that was started early gives the numbers of one that was not: they lie closer together than
+// a quarter of what the ends differ by, in logarithms.
+func Alike(early, plain, other bisect.Outcome) bool {
+	off, step := 0.0, 0.0
 	for _, s := range early.Series {
-		m := metric.Metric{Name: s.Metric}
-		a, sent := m.Value(early, s.Case)
-		b, also := m.Value(plain, s.Case)
-		if sent && also && !(math.Abs(math.Log(a/b)) <= most) {
-			return false
+		value := func(o bisect.Outcome) (float64, bool) {
+			return metric.Metric{Name: s.Metric}.Value(bisect.Outcome{Series: o.Series}, s.Case) // with the probe or not
+		}
+		a, _ := value(early)
+		b, sent := value(plain)
+		c, also := value(other)
+		if sent && also {
+			off, step = max(off, math.Abs(math.Log(a/b))), max(step, math.Abs(math.Log(b/c)))
 		}
 	}
-	return true
+	return off < step/4 // and no NaN
 }
 
 // read is the spread of one case of a metric; "" is the geometric mean over all.

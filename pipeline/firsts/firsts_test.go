@@ -102,29 +102,31 @@ func TestFirstsOfKnownScatter(t *testing.T) {
 	}
 }
 
-// A time that covers what took 3 s to import is far shorter where that was imported before; any other one, and what only one of both
-// sends, tells nothing.
+// An early start shows where an end is off by a quarter of the step, in any case, or where no step is seen.
 func TestAlike(t *testing.T) {
-	launch := func(wall float64, values ...float64) bisect.Outcome {
-		o := bisect.Outcome{Class: bisect.OK, Wall: wall}
+	launch := func(values ...float64) bisect.Outcome {
+		o := bisect.Outcome{Class: bisect.OK}
 		for i, v := range values {
 			o.Series = append(o.Series, bisect.Series{Metric: "t", Case: fmt.Sprint(i), Unit: "ms", Values: []float64{v}})
 		}
 		return o
 	}
 	for _, c := range []struct {
-		early, plain bisect.Outcome
-		want         bool
+		early, plain, other bisect.Outcome
+		want                bool
 	}{
-		{launch(1, 20), launch(4, 24), true},
-		{launch(1, 20), launch(4, 80), false},
-		{launch(1, 80), launch(4, 20), false},
-		{launch(1, 20, 20), launch(4, 20, 80), false},
-		{launch(1, 20, 20), launch(4, 20), true},
-		{launch(100, 20), launch(103, 24), false}, // nor is it worth much
+		{launch(102), launch(100), launch(140), true},
+		{launch(110), launch(100), launch(140), false},
+		{launch(90), launch(100), launch(140), false},
+		{launch(140), launch(100), launch(140), false},
+		{launch(100, 100), launch(101, 100), launch(100, 140), true},
+		{launch(120, 100), launch(100, 100), launch(100, 140), false},
+		{launch(100), launch(100), launch(100), false},
+		{launch(100), launch(100), launch(), false},
+		{launch(), launch(100), launch(140), false},
 	} {
-		if got := Alike(c.early, c.plain, 3); got != c.want {
-			t.Errorf("%v and %v: %v", c.early.Series, c.plain.Series, got)
+		if got := Alike(c.early, c.plain, c.other); got != c.want {
+			t.Errorf("%v, %v and %v: %v", c.early.Series, c.plain.Series, c.other.Series, got)
 		}
 	}
 }

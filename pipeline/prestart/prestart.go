@@ -46,14 +46,14 @@ type Pool struct {
 	fits     map[bisect.Candidate]bool     // whether a candidate has no other such paths; see Means
 	patience time.Duration                 // longest that importing the modules may take
 	doubts   map[*workspace.Workspace]bool // workspaces in which nothing is started early any more; nil: all
-	took     float64                       // see Imports
-	alike    bool                          // see Alike
+	alike    map[bisect.Purpose]bool       // see Alike
 	expected []Kind                        // see Expect
 	last     map[bisect.Purpose]Kind       // the last launch for each purpose, see Between
 	waiting  []*Waiter                     // oldest first
 	started  int                           // processes so far, which numbers their files
 	frozen   bool                          // those that start now are frozen at once
 	since    time.Time                     // when they were frozen
+	cleared  bool                          // see Clear
 	closed   bool
 	leaving  []*Leaver
 	stuck    *time.Timer // of the one that stands still, see Halt
@@ -86,7 +86,7 @@ const (
 func New(ctx context.Context, dir string) *Pool {
 	return &Pool{
 		ctx: ctx, dir: dir, imports: map[bisect.Purpose][]string{}, outside: map[string]bool{}, same: map[string]bool{},
-		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{}, last: map[bisect.Purpose]Kind{},
+		fits: map[bisect.Candidate]bool{}, doubts: map[*workspace.Workspace]bool{}, last: map[bisect.Purpose]Kind{}, alike: map[bisect.Purpose]bool{},
 	}
 }
 
@@ -390,8 +390,8 @@ var sides = map[bisect.Purpose]bisect.Purpose{
 
 // Between is Take for a launch beside which nothing may import, so that processes import only between launches, many at a time:
 // its own kind, and that of the other side. longest is what the program times, in seconds: it may cover what is imported, unless that
-// takes far longer. Until [Alike] says that an early start does not show in what an end times, only the ends get one. A kind that is
-// not used now is only noted.
+// takes far longer. Until [Alike] says that an early start does not show in what either end times, only the ends get one. A kind that
+// is not used now is only noted.
 func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 	k.idle = true
 	p.mu.Lock()
@@ -400,7 +400,8 @@ func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 		kinds = append(kinds, other)
 	}
 	p.last[k.Why] = Kind{W: k.W, Why: k.Why, Spec: k.Spec, idle: true}
-	may := k.Used && (p.alike || k.Why == bisect.EndGood || k.Why == bisect.EndBad)
+	end := k.Why == bisect.EndGood || k.Why == bisect.EndBad
+	may := k.Used && !p.doubts[nil] && len(p.imports) == 2 && (end || len(p.alike) == 2)
 	p.mu.Unlock()
 	if !may {
 		return nil
@@ -409,33 +410,47 @@ func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 		p.Fill(false, kinds...)
 	}
 	x := p.Take(ctx, k.W, k.Spec)
-	if x == nil {
-		return nil
-	}
-	took := x.imports()
-	if took < 2*longest {
+	if x != nil && x.imports() < 2*longest {
 		x.held.Close()
 		p.Doubt(nil)
 		return nil
 	}
-	p.mu.Lock()
-	p.took = took
-	p.mu.Unlock()
 	return x
 }
 
-// Imports is the processor time that the process which Between has returned last took to import everything, in seconds.
-func Imports(p *Pool) float64 {
+// Alike says that an end times the same whether or not it is started early, see [Between].
+func Alike(p *Pool, end bisect.Purpose) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.took
+	p.alike[end] = true
 }
 
-// Alike says that an end times the same whether or not it is started early, see [Between].
-func Alike(p *Pool) {
+// Clear ends all processes that wait, and waits for their end; none starts until [Allow]. It reports whether there were any.
+func Clear(p *Pool) (any bool) {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	p.cleared = true
+	p.mu.Unlock()
+	var ends sync.WaitGroup
+	all := func(*Waiter) bool { return true }
+	for x := remove(p, all); x != nil; x = remove(p, all) {
+		any = true
+		ends.Go(x.held.Close)
+	}
+	ends.Wait()
+	return any
+}
+
+// Allow lets processes start again after Clear.
+func Allow(p *Pool) {
+	if p == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.alike = true
+	p.cleared = false
 }
 
 // fill starts processes until there are as many of each kind as each says.
@@ -466,7 +481,7 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 			here++
 		}
 	}
-	if here >= n || p.closed || p.ctx.Err() != nil || p.doubts[k.W] || p.doubts[nil] {
+	if here >= n || p.closed || p.cleared || p.ctx.Err() != nil || p.doubts[k.W] || p.doubts[nil] {
 		return false
 	}
 	for _, x := range p.waiting {

@@ -79,14 +79,19 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {
-		beside := o.Prestart.Leaving()
+		beside, held := o.Prestart.Leaving(), false
 		x := newProcess(w, o, stage, sum.spent)
 		run, err := x.run(ctx)
 		// No candidate is blamed for how its process was started: a failure has to come again in a process of its own,
 		// with nothing beside it that may hold the memory of the device.
-		doubtful := (x.waiter != nil || beside) && err == nil && run.Outcome.Class != bisect.OK
+		failed, hard := err == nil && run.Outcome.Class != bisect.OK, run.Outcome.Class == bisect.Timeout || run.Outcome.Class == bisect.Infra
+		doubtful := failed && (x.waiter != nil || beside)
 		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
+		}
+		if doubtful || failed && (o.Request.Timing || hard) {
+			waited := prestart.Clear(o.Prestart) // which may hold a lock
+			held, doubtful = waited && x.waiter == nil, doubtful || waited
 		}
 		// It was paused as soon as it said so, but may have taken times before that, and one may hold the pause.
 		if doubtful || x.disturbed && err == nil {
@@ -101,11 +106,15 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 			x.plain = true
 			if run, err = x.run(ctx); doubtful && err == nil && run.Outcome.Class == bisect.OK {
 				o.Prestart.Doubt(w)
+				if held { // wherever they wait
+					o.Prestart.Doubt(nil)
+				}
 				if beside {
 					o.Prestart.Stay()
 				}
 			}
 		}
+		prestart.Allow(o.Prestart)
 		run.Outcome.Ahead = x.waiter != nil
 		if err != nil || run.NotStarted {
 			run.Warnings = slices.Concat(sum.Warnings, run.Warnings)

@@ -91,8 +91,7 @@ func (x *process) suits() bool {
 	return (r.AnyStart || r.Timing && !x.order.Reference.StartCounts(p) && !x.probed && !counted) && x.imports()
 }
 
-// early reports whether a process may be one that was started early, by what the good end has shown: it says when it has
-// loaded, or it says nothing and no time is compared, or only short ones that it prints.
+// early reports whether a process may start early: it says when it has loaded, or no time is compared but what it prints.
 func early(x *process) bool {
 	g := x.order.Reference
 	return x.suits() && (x.protocol.Base == "load" || g.Speaks != nil && (x.order.Request.AnyStart || g.Longest > 0))
@@ -190,8 +189,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 	})
 }
 
-// OnlyBetween reports that the times of an order may count from the first moment of its program, which says nothing, so that no
-// other one may import beside it.
+// OnlyBetween reports that every moment of a launch may be timed, as its program says nothing: none may import beside it.
 func OnlyBetween(o Order) bool {
 	return o.Request.Timing && o.Reference.Speaks != nil && !*o.Reference.Speaks
 }
