@@ -241,7 +241,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 			}
 			p.Config.Recipe.Log.Warn("machine trouble; trying again", "candidate", r.Candidate.Brief(), "why", o.Why)
 		case again == "" && startShows(p, r, o):
-			again = "its times cover what it had imported before its turn"
+			again = "it gave other numbers than from an ordinary start"
 		case again == "":
 			if o, err = p.confirmTeardown(ctx, r, o); err != nil {
 				return o, err
