@@ -496,21 +496,34 @@ import installed
 				return map[string]string{"bench.py": "slow = 1\n" + x.prelude + strings.ReplaceAll(leavingBench, "float(open", "slow * float(open"), "us": fmt.Sprint(100 + 15*(i/4))}
 			})
 			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
-			type launch struct{ begun, first, end float64 }
-			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
-			searched := 0.0                                      // when the last launch of the search had taken its times
+			type launch struct {
+				why                     string
+				begun, first, last, end float64
+				ended                   bool // by kbisect
+			}
+			var all []launch
 			for line := range strings.Lines(text) {
 				var l launch
-				var why, commit string
-				var compiles, last float64
-				if _, err := fmt.Sscan(line, &why, &commit, &l.begun, &compiles, &l.first, &last, &l.end); err != nil {
+				var commit, beats string
+				var compiles float64
+				if _, err := fmt.Sscan(line, &l.why, &commit, &l.begun, &compiles, &l.first, &l.last, &l.end, &beats, &l.ended); err != nil {
 					t.Fatal(err)
 				}
-				if times[why]++; times[why] == 1 {
-					made[why] = l
+				all = append(all, l)
+			}
+			// One that was ended for its times may have got as far as its note; the last one is ended as well.
+			newest := slices.MaxFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) })
+			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
+			searched := 0.0                                      // when the last launch of the search had taken its times
+			for _, l := range all {
+				if l.ended && newest.first > l.end {
+					continue
 				}
-				if !strings.HasPrefix(why, "confirm") {
-					searched = max(searched, last)
+				if times[l.why]++; times[l.why] == 1 {
+					made[l.why] = l
+				}
+				if !strings.HasPrefix(l.why, "confirm") {
+					searched = max(searched, l.last)
 				}
 			}
 			if x.prelude == fills && times["confirm-parent"] != times["confirm-culprit"] {

@@ -71,6 +71,7 @@ type Waiter struct {
 	list  string    // of the modules that it imports
 	file  string    // made by the process when it has imported everything
 	began time.Time // to import what it imports now, later by how long it was frozen since
+	idle  bool      // see Between
 }
 
 // Each waiting process holds the memory of an interpreter and its modules.
@@ -326,7 +327,13 @@ func (x *Waiter) imports() float64 {
 func soon(p *Pool, match func(*Waiter) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool { return match(x) && time.Since(x.began) <= p.patience })
+	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool {
+		most := p.patience
+		if x.idle { // others import at the same time, and all that is imported is used
+			most *= 3
+		}
+		return match(x) && time.Since(x.began) <= most
+	})
 }
 
 // serves reports whether a process was started for such launches.
@@ -519,7 +526,7 @@ func start(p *Pool, k Kind, n int) (busy bool) {
 	if p.frozen {
 		held.Freeze(true)
 	}
-	p.waiting = append(p.waiting, &Waiter{k.W, k.Spec, held, list, ready, time.Now()})
+	p.waiting = append(p.waiting, &Waiter{k.W, k.Spec, held, list, ready, time.Now(), k.idle})
 	return false
 }
 
