@@ -74,6 +74,22 @@ const (
 	ConfirmParent  Purpose = "confirm-parent"
 )
 
+// Other is the purpose of the launches that are set beside those for p: of the other end, or of the other side of a proof; "" if there
+// are none.
+func (p Purpose) Other() Purpose {
+	switch p {
+	case EndGood:
+		return EndBad
+	case EndBad:
+		return EndGood
+	case ConfirmCulprit:
+		return ConfirmParent
+	case ConfirmParent:
+		return ConfirmCulprit
+	}
+	return ""
+}
+
 // Request asks for one trial: one fresh launch of a candidate.
 type Request struct {
 	Candidate Candidate

@@ -264,12 +264,12 @@ type plainly struct {
 // what is imported, or set something up before it imports. The first early launch of each end tells, where programs do not say when
 // they have loaded.
 func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
-	other, end := map[bisect.Purpose]bisect.Purpose{bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood}[r.Purpose]
+	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
 	switch {
 	case !end || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
 	case !o.Ahead:
 		p.plain[r.Purpose] = plainly{r, o}
-	case r.Timing && firsts.Alike(o, p.plain[r.Purpose].outcome, p.plain[other].outcome):
+	case r.Timing && firsts.Alike(o, p.plain[r.Purpose].outcome, p.plain[r.Purpose.Other()].outcome):
 		p.settled[r.Purpose] = true
 		prestart.Alike(p.prestart, r.Purpose)
 	case r.Timing:

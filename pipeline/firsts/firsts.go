@@ -1,5 +1,6 @@
 // Package firsts learns from the ends of a search whether the process that fills the caches of a candidate measures as
-// well as a later one, so that a candidate need be launched only once.
+// well as a later one, so that a candidate need be launched only once, and whether one that was started early measures
+// as an ordinary one does.
 package firsts
 
 import (

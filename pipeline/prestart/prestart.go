@@ -389,12 +389,6 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 	fill(p, each, wait, kinds)
 }
 
-// sides are launched in turn, so that both are wanted soon.
-var sides = map[bisect.Purpose]bisect.Purpose{
-	bisect.EndGood: bisect.EndBad, bisect.EndBad: bisect.EndGood,
-	bisect.ConfirmCulprit: bisect.ConfirmParent, bisect.ConfirmParent: bisect.ConfirmCulprit,
-}
-
 // Between is Take for a launch beside which nothing may import, so that processes import only between launches, many at a time:
 // its own kind, and that of the other side. longest is what the program times, in seconds: it may cover what is imported, unless that
 // takes far longer. Until [Alike] says that an early start does not show in what either end times, only the ends get one. A kind that
@@ -403,7 +397,7 @@ func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 	k.idle = true
 	p.mu.Lock()
 	kinds := []Kind{k}
-	if other, ok := p.last[sides[k.Why]]; ok {
+	if other, ok := p.last[k.Why.Other()]; ok { // launched in turn with it
 		kinds = append(kinds, other)
 	}
 	p.last[k.Why] = Kind{W: k.W, Why: k.Why, Spec: k.Spec, idle: true}

@@ -104,8 +104,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Times that a program measures from its start cover its load; those of its kernels do not, whatever their unit. What a program
-// that says nothing prints may cover it, if it is no time; of its times the longest is kept.
+// Times that a program measures from its start cover its load; those of its kernels do not, whatever their unit. Where a program sends
+// no lines, any number that is not a time may cover it, and the longest of its times is kept.
 func TestTimesThatCoverTheLoad(t *testing.T) {
 	phases := []bisect.PhaseTime{{Name: "load", Seconds: 2}, {Name: "compile", Seconds: 0.5}, {Name: "measure", Seconds: 0.1}, {Name: "teardown", Seconds: 3}}
 	for _, c := range []struct {
