@@ -35,6 +35,7 @@ type ahead struct {
 
 	mu     sync.Mutex
 	wishes []bisect.Request // likeliest first, see wish
+	before []bisect.Request // the wishes before these, one of which is probably about to be asked for
 	job    *trial.Job       // what a build needs besides the wish; nil until the first trial
 	spares []*spare
 	asked  []bisect.Request // wishes of the trials that are under way, each of which counts as a build
@@ -88,11 +89,12 @@ func wish(r bisect.Request) bisect.Request {
 func (a *ahead) want(next []bisect.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wishes = a.wishes[:0:0]
+	a.before, a.wishes = a.wishes, nil
 	for _, r := range next {
 		a.wishes = append(a.wishes, wish(r))
 	}
 	if len(next) == 0 {
+		a.before = nil
 		a.begin() // stops builds that nobody wants; new ones begin with the next trial, which is not built ahead itself
 	}
 }
@@ -104,7 +106,7 @@ func (a *ahead) enter(job trial.Job) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked = append(a.asked, wish(job.Request))
+	a.asked, a.before = append(a.asked, wish(job.Request)), nil
 	a.job = &job
 	if a.began.IsZero() {
 		a.began = time.Now()
@@ -145,7 +147,7 @@ func (a *ahead) begin() {
 	busy := 0
 	var free []*spare
 	for _, s := range a.spares {
-		wanted := s.wish != (bisect.Request{}) && (slices.Contains(a.asked, s.wish) || slices.Contains(a.wishes, s.wish))
+		wanted := s.wish != (bisect.Request{}) && slices.Contains(slices.Concat(a.asked, a.wishes, a.before), s.wish)
 		if s.busy() {
 			busy++
 		} else if !wanted {

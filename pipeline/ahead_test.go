@@ -42,6 +42,9 @@ func TestBuildAhead(t *testing.T) {
 	c := b.wishes
 	for i, next := range [][]bisect.Request{c(1, 8), c(9, 2), c(3, 10), c(4), c(5, 9), c(0, 11), nil, c(8)} {
 		b.Ahead(next)
+		b.ahead.mu.Lock()
+		b.ahead.begin() // as where another build ends before the trial is asked for
+		b.ahead.mu.Unlock()
 		want := bisect.OK
 		if i == 5 {
 			want = bisect.BuildFailed
