@@ -137,10 +137,12 @@ func (j *job) ask() error {
 		return err
 	}
 	j.r.Ledger.LookAgain(good.Outcome)
+	search.ForeseeLearned(j.r)
 	bad, err := j.look(j.r.Span.Id(j.r.Span.Bad()), bisect.EndBad)
 	if err != nil {
 		return err
 	}
+	search.ForeseeLearned(j.r)
 	j.r.Question = &question.Failure{}
 	o, find := j.r.Search.Options, j.r.Search.Find
 	e := question.ReadEnds(o, good.Outcome, bad.Outcome)

@@ -73,6 +73,56 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 	}
 }
 
+// What the good end opens tells which commits to build while the bad end is launched, which may take long.
+func TestBuildsFollowTheGoodEnd(t *testing.T) {
+	var commits []bisect.Commit
+	for i := range 64 {
+		commit := bisect.Commit{ID: fmt.Sprintf("c%02d", i+1), Parents: []string{fmt.Sprintf("c%02d", i)}}
+		if i > 0 {
+			commit.InRange = []int{i - 1}
+		}
+		commits = append(commits, commit)
+	}
+	touched := map[string]bool{"c03": true, "c17": true, "c24": true, "c40": true, "c41": true, "c59": true, "c60": true}
+	var wishes, beside []bisect.Request // the latest, and those while the bad end is launched
+	asked := map[string]bool{}
+	s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Width: 15}
+	s.Ahead = func(next []bisect.Request) { wishes = next }
+	s.Untouched = func([]string) (out []bool) {
+		for _, c := range commits {
+			out = append(out, !touched[c.ID])
+		}
+		return out
+	}
+	s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+		switch r.Purpose {
+		case bisect.EndBad:
+			beside = wishes
+		case bisect.Searching:
+			asked[r.Candidate.Commit] = true
+		}
+		o := bisect.Outcome{Class: bisect.OK, Wall: 1, Opened: []string{"kernel.cu"}}
+		if r.Candidate.Commit >= "c40" {
+			o.Class = bisect.Wrong
+		}
+		return o, nil
+	})
+	if found, err := Culprits(t.Context(), s); err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != "c40" {
+		t.Fatalf("%+v, %v", found.Culprits, err)
+	}
+	built := map[string]bool{}
+	for _, r := range beside {
+		if built[r.Candidate.Commit] = true; r.Purpose == bisect.Searching && !touched[r.Candidate.Commit] {
+			t.Errorf("%s, which changes nothing that was opened, is built beside the launch of the bad end", r.Candidate.Commit)
+		}
+	}
+	for id := range asked {
+		if !built[id] {
+			t.Errorf("%s was searched, and not built beside the launch of the bad end: %v", id, beside)
+		}
+	}
+}
+
 // With processors for a wrong guess, the proof of the culprit is announced before the launch that decides on it, whatever
 // that shows, and no more than two proofs are at a time.
 func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // once, as many as the machine can at a time. The forecast depends on the launches alone, so a resumed search makes
 // the same one.
 //
-// Before the ends have told what they open, every commit may be worth a build. What such a guess costs, the pipeline
+// Before an end has told what it opens, every commit may be worth a build. What such a guess costs, the pipeline
 // weighs: it may wait until the builds of the ends are seen to be long ones.
 //
 // A search about the time of builds foresees nothing: its builds must not disturb each other.
@@ -31,7 +31,7 @@ func (r *Run) Foresee(i int) {
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
 	}
-	weights := r.Span.Prior
+	weights := expected(r)
 	if r.Belief != nil {
 		weights = r.Belief.Weights()
 	}
@@ -196,7 +196,8 @@ func (f frontier) middle(bad []float64, total, low, high float64) int {
 	best, at := math.Inf(1), -1
 	for k, b := range bad {
 		b /= total
-		if r := f.run; b <= low+1e-9 || b >= high-1e-9 || !r.Span.Launchable(k) || r.Span.IsEnd(k) || r.Ledger.launched[r.Span.Id(k)] {
+		learned := f.run.Belief == nil && f.weights[k] == 0 && f.run.Span.Prior[k] > 0 // that it will not be launched
+		if r := f.run; learned || b <= low+1e-9 || b >= high-1e-9 || !r.Span.Launchable(k) || r.Span.IsEnd(k) || r.Ledger.launched[r.Span.Id(k)] {
 			continue
 		}
 		off := math.Abs(b-(low+high)/2) / (high - low)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/belief"
 )
 
 // learned is what the launches of a ledger have opened, and which commits change nothing of it. It is a guess, since a
@@ -16,6 +17,8 @@ type learned struct {
 	ends      [2]bool         // good, bad: a launch has told what it opened
 	untouched map[string]bool // the commits that change nothing of it, by id
 	of        int             // len(opened) when untouched was made; -1: launches have contradicted it
+	latest    map[string]bool // like untouched, as soon as one end has told; builds ahead follow it
+	compared  int             // len(opened) when latest was made
 }
 
 // take takes in a launch.
@@ -39,19 +42,50 @@ const (
 	compareSeconds = 0.0005 // of one commit with its parents
 )
 
-// refresh asks Search.Untouched again if more was opened since it was last asked. Both ends must have told what they
-// opened: what only the bad side reads is where the culprit may be.
-func (l *learned) refresh(r *Run) {
-	if r.Search.Untouched == nil || l.of < 0 || !l.ends[0] || !l.ends[1] || len(l.opened) == l.of {
-		return
+// compare asks Search.Untouched again if more was opened since it was last asked, and reports whether latest follows
+// what was opened.
+func (l *learned) compare(r *Run) bool {
+	if r.Search.Untouched == nil || l.of < 0 || len(l.opened) == l.compared {
+		return l.latest != nil
 	}
 	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > longest(r.Ledger.Made) {
-		return
+		return false
 	}
-	l.of, l.untouched = len(l.opened), map[string]bool{}
+	l.compared, l.latest = len(l.opened), map[string]bool{}
 	for i, yes := range r.Search.Untouched(slices.Sorted(maps.Keys(l.opened))) {
-		l.untouched[r.Search.Commits[i].ID] = yes
+		l.latest[r.Search.Commits[i].ID] = yes
 	}
+	return true
+}
+
+// refresh lets untouched follow what was opened. Both ends must have told that: what only the bad side reads is where
+// the culprit may be.
+func (l *learned) refresh(r *Run) {
+	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r) {
+		l.of, l.untouched = l.compared, l.latest
+	}
+}
+
+// ForeseeLearned forecasts again where an end has opened what was not known: the builds ahead need not wait for the
+// other end, whose launch may be a long one.
+func ForeseeLearned(r *Run) {
+	if l, before := &r.Ledger.learned, r.Ledger.learned.compared; l.compare(r) && l.compared != before {
+		r.Foresee(belief.GoodEnd)
+	}
+}
+
+// expected is the prior of the commits, as far as an end has told what it opens.
+func expected(r *Run) []float64 {
+	out := slices.Clone(r.Span.Prior)
+	for i, c := range r.Span.Commits {
+		if r.Ledger.learned.latest[c.ID] {
+			out[i] = 0
+		}
+	}
+	if slices.Max(out) == 0 {
+		return r.Span.Prior
+	}
+	return out
 }
 
 // longest is what the longest launch of an end took, with its build, in seconds. It is infinite where an end came from
@@ -125,7 +159,7 @@ func (r *Run) Unlearn(why string) bool {
 	if l.of < 0 || !r.Span.narrow(nil) {
 		return false
 	}
-	l.of, r.Span.learned, l.untouched = -1, -1, nil
+	l.of, r.Span.learned, l.untouched, l.latest = -1, -1, nil, nil
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
 	}
