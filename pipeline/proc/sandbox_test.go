@@ -70,7 +70,7 @@ func attacks() []attack {
 		{name: "kills its parent", script: `kill -KILL $PPID; exit 3`, harmed: func(_ *testing.T, _ string, r Result) bool { return r.KilledParent }},
 		{name: "finds a stranger", script: `kill -0 $AIM`, aim: ownPID, harmed: succeeds},
 		{name: "writes into a pipe of kbisect", root: true, script: `echo forged >/proc/$AIM`, aim: ownPipe, harmed: succeeds},
-		{name: "writes reports of its supervisor", root: true, script: `: >>/proc/$PPID/fd/4`, harmed: succeeds},
+		{name: "writes to a file of its supervisor", root: true, script: `for f in /proc/$PPID/fd/[3-9]*; do (: >>$f) && exit 0; done; exit 1`, harmed: succeeds},
 		{name: "sets the machine", root: true, script: `v=$(cat /proc/sys/vm/swappiness) && echo $v >/proc/sys/vm/swappiness`, harmed: succeeds},
 		{name: "makes a device", root: true, script: `mknod zero c 1 5 && head -c 1 zero`, harmed: succeeds},
 		{name: "leaves its control group", root: true, script: `for f in $(sed -n 's/.* \(\/[^ ]*\) .* - cgroup2\? .*/\1/p' /proc/self/mountinfo); do echo $$ >$f/cgroup.procs && exit 0; done; exit 1`, harmed: succeeds},
