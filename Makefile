@@ -37,10 +37,14 @@ UNWATCHED = ./bisect/... ./fixtures/simulate ./kernels/cuda ./kernels/kernelbot 
 WATCHED = -race -gcflags=modernc.org/...=-race=false -gcflags=modernc.org/sqlite=-race
 # The longest first, so that none of them is left alone at the end.
 LONGEST = ./cmd/kbisect ./cmd/kbisect/internal/search ./fixtures/clusters ./pipeline/proc ./pipeline/source ./pipeline ./fixtures ./kernels
-TESTING = env TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} $(GO) test -vet=off -timeout 45m
+TESTING = env TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} PATH="$(PYTHON)/bin:$$PATH" $(GO) test -vet=off -count=1 -timeout 45m
+# Tests start Python thousands of times: one of their own starts at once, whatever the machine runs at each start.
+KEPT = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kbisect-tests
+PYTHON = $(KEPT)/python
 
 # Side by side, and more at a time than there are processors, since much of it waits for limits.
 test:
+	@[ -x $(PYTHON)/bin/python3 ] || python3 -m venv --without-pip $(PYTHON) || echo "there is no python3 for the tests"
 	@$(MAKE) --no-print-directory -j3 test-watched test-unwatched check
 test-watched:
 	$(TESTING) $(WATCHED) -p 3 -parallel 4 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))")
@@ -49,7 +53,7 @@ test-unwatched:
 
 # control-plane builds etcd, kube-apiserver and kube-controller-manager for the tests of fixtures/clusters, from modules of
 # their own; it takes six minutes the first time, and less than one from the build cache of Go.
-CONTROL_PLANE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kbisect-tests/control-plane
+CONTROL_PLANE = $(KEPT)/control-plane
 control-plane:
 	mkdir -p $(CONTROL_PLANE)
 	cd fixtures/clusters/etcd && $(GO) build -trimpath -ldflags='-s -w' -o $(CONTROL_PLANE)/etcd .

@@ -157,7 +157,7 @@ func buildPlain(dir string) error {
 	if !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return nil
 	}
-	if out, err := exec.Command("go", "test", "-c", "-race=false", "-vet=off", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-race=false", "-vet=off", "-ldflags=-s -w", "-o", filepath.Join(dir, "kbisect"), ".").CombinedOutput(); err != nil {
 		return fmt.Errorf("go test -c: %w\n%s", err, out)
 	}
 	return nil

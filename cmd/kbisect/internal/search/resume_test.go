@@ -246,7 +246,7 @@ func TestResumedSearchIsTheSame(t *testing.T) {
 				t.Fatalf("%s is not in %s", c.want, want)
 			}
 			own := filepath.Join(r.Dir, ".git", "kbisect")
-			step := 1 + whole.launch/12 // make attack kills before every launch
+			step := 1 + whole.launch/6 // make attack kills before every launch
 			if os.Getenv("KBISECT_ATTACK") != "" {
 				step = 1
 			}
