@@ -62,6 +62,9 @@ func installed(t *testing.T, text string) (dir string) {
 	return dir
 }
 
+// locks is a module that only one process at a time may import.
+const locks = "import fcntl, os\nif 'NOTES' in os.environ:\n    held = open(os.environ['NOTES'] + '.lock', 'w')\n    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+
 // Interpreters are started before their turn, which changes nothing but the time that it takes: each launch has its own
 // commit, and the first launches that prove the answer were started as ever. Whatever goes wrong with one of them is blamed
 // on no commit.
@@ -90,7 +93,8 @@ func TestInterpretersStartEarly(t *testing.T) {
 				put("installed.py", "def factor(): return 1.5\n")
 			}
 		}},
-		{name: "only one at a time may import", module: "import fcntl, os\nif 'NOTES' in os.environ:\n    held = open(os.environ['NOTES'] + '.lock', 'w')\n    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"},
+		{name: "only one at a time may import", module: locks},
+		{name: "only one at a time may import, and the one that waits is first", module: "import sys, time\nif hasattr(sys.modules['__main__'], '__file__'): time.sleep(0.4)\n" + locks},
 		{name: "it fails early only", args: []string{"fails"}, early: "some"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

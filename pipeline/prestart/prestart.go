@@ -79,6 +79,7 @@ const (
 	few   = 2  // processes of a kind that wait in one workspace; up to four times as many if imports are slow and processors many
 	most  = 40 // wait all together
 	slow  = 5 * time.Second
+	idle  = 2 * time.Second // an import between launches may take at least this long, as the machine may be busy
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
 )
@@ -330,7 +331,7 @@ func soon(p *Pool, match func(*Waiter) bool) bool {
 	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool {
 		most := p.patience
 		if x.idle { // others import at the same time, and all that is imported is used
-			most *= 3
+			most = max(3*most, idle)
 		}
 		return match(x) && time.Since(x.began) <= most
 	})
@@ -442,6 +443,20 @@ func Clear(p *Pool) (any bool) {
 	}
 	ends.Wait()
 	return any
+}
+
+// Lacks reports that the bad end has imported less than the good end, as where it finds locked what another process holds.
+func Lacks(p *Pool) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bad := map[string]bool{}
+	for _, name := range p.imports[bisect.EndBad] {
+		bad[name] = true
+	}
+	return slices.ContainsFunc(p.imports[bisect.EndGood], func(name string) bool { return !bad[name] })
 }
 
 // Allow lets processes start again after Clear.
