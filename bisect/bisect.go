@@ -74,6 +74,9 @@ const (
 	ConfirmParent  Purpose = "confirm-parent"
 )
 
+// IsEnd reports a launch of one of the ends, for what they show.
+func (p Purpose) IsEnd() bool { return p == EndGood || p == EndBad }
+
 // Other is the purpose of the launches that are set beside those for p: of the other end, or of the other side of a proof; "" if there
 // are none.
 func (p Purpose) Other() Purpose {

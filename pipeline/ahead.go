@@ -117,7 +117,7 @@ func (a *ahead) enter(job trial.Job) {
 // unsure reports that the ends may tell in a moment which commits are worth a build, so that none is built on a guess.
 // The caller holds mu.
 func (a *ahead) unsure() bool {
-	end := func(r bisect.Request) bool { return r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad }
+	end := func(r bisect.Request) bool { return r.Purpose.IsEnd() }
 	return a.learn && time.Since(a.began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
 }
 
@@ -144,16 +144,17 @@ func (a *ahead) begin() {
 	if a.closed || a.job == nil || a.alone > 0 {
 		return
 	}
+	wanted := slices.Concat(a.asked, a.wishes, a.before)
 	busy := 0
 	var free []*spare
 	for _, s := range a.spares {
-		wanted := s.wish != (bisect.Request{}) && slices.Contains(slices.Concat(a.asked, a.wishes, a.before), s.wish)
+		keep := slices.Contains(wanted, s.wish)
 		if s.busy() {
 			busy++
-		} else if !wanted {
+		} else if !keep {
 			free = append(free, s)
 		}
-		if !wanted && s.wish != (bisect.Request{}) {
+		if !keep && s.wish != (bisect.Request{}) {
 			s.wish = bisect.Request{}
 			s.cancel() // a workspace in which a build runs is free when that has ended, and begin is called again
 		}

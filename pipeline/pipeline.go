@@ -264,9 +264,8 @@ type plainly struct {
 // what is imported, or set something up before it imports. The first early launch of each end tells, where programs do not say when
 // they have loaded.
 func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
-	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
 	switch {
-	case !end || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
+	case !r.Purpose.IsEnd() || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
 	case !o.Ahead:
 		p.plain[r.Purpose] = plainly{r, o}
 	case r.Timing && firsts.Alike(o, p.plain[r.Purpose].outcome, p.plain[r.Purpose.Other()].outcome):
@@ -534,8 +533,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 // import may not be there yet.
 func expect(p *Pipeline, o trial.Order) {
 	ws, r := &p.workspaces, o.Request
-	end := r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad
-	if !end || o.Prestart == nil || len(p.Config.Recipe.Plan.Build) > 0 {
+	if !r.Purpose.IsEnd() || o.Prestart == nil || len(p.Config.Recipe.Plan.Build) > 0 {
 		return
 	}
 	known := o.Prestart.Knows(r)

@@ -19,6 +19,18 @@ type foreseen struct {
 	rounds int
 }
 
+// numbered is a line of n commits, from 1, with so many digits.
+func numbered(n, digits int) (commits []bisect.Commit) {
+	for i := range n {
+		commit := bisect.Commit{ID: fmt.Sprintf("c%0*d", digits, i+1), Parents: []string{fmt.Sprintf("c%0*d", digits, i)}}
+		if i > 0 {
+			commit.InRange = []int{i - 1}
+		}
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
 // build is what of a request its build depends on.
 func build(r bisect.Request) bisect.Request {
 	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
@@ -47,14 +59,7 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 	for _, c := range []struct{ commits, width, most int }{{791, 1, 15}, {200, 2, 10}, {791, 15, 6}, {60, 15, 5}, {2, 15, 4}} {
 		worst := 0
 		for k := range 12 {
-			var commits []bisect.Commit
-			for i := range c.commits {
-				commit := bisect.Commit{ID: fmt.Sprintf("c%05d", i+1), Parents: []string{fmt.Sprintf("c%05d", i)}}
-				if i > 0 {
-					commit.InRange = []int{i - 1}
-				}
-				commits = append(commits, commit)
-			}
+			commits := numbered(c.commits, 5)
 			at := min(c.commits-1, (2*k+1)*c.commits/24)
 			f := &foreseen{bad: commits[at].ID, built: map[bisect.Request]bool{}, width: c.width}
 			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00000"}, Sampler: f, Width: c.width}
@@ -75,14 +80,7 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 
 // What the good end opens tells which commits to build while the bad end is launched, which may take long.
 func TestBuildsFollowTheGoodEnd(t *testing.T) {
-	var commits []bisect.Commit
-	for i := range 64 {
-		commit := bisect.Commit{ID: fmt.Sprintf("c%02d", i+1), Parents: []string{fmt.Sprintf("c%02d", i)}}
-		if i > 0 {
-			commit.InRange = []int{i - 1}
-		}
-		commits = append(commits, commit)
-	}
+	commits := numbered(64, 2)
 	touched := map[string]bool{"c03": true, "c17": true, "c24": true, "c40": true, "c41": true, "c59": true, "c60": true}
 	var wishes, beside []bisect.Request // the latest, and those while the bad end is launched
 	asked := map[string]bool{}
@@ -127,14 +125,7 @@ func TestBuildsFollowTheGoodEnd(t *testing.T) {
 // that shows, and no more than two proofs are at a time.
 func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {
 	const n = 16
-	var commits []bisect.Commit
-	for i := range n {
-		commit := bisect.Commit{ID: fmt.Sprintf("c%02d", i+1), Parents: []string{fmt.Sprintf("c%02d", i)}}
-		if i > 0 {
-			commit.InRange = []int{i - 1}
-		}
-		commits = append(commits, commit)
-	}
+	commits := numbered(n, 2)
 	for at := range n - 1 {
 		bad, announced := commits[at].ID, map[bisect.Request]bool{}
 		var deciding map[bisect.Request]bool // what was announced when a commit was launched for the first time

@@ -31,11 +31,12 @@ func (r *Run) Foresee(i int) {
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
 	}
-	weights := expected(r)
+	f := frontier{run: r}
 	if r.Belief != nil {
-		weights = r.Belief.Weights()
+		f.weights = r.Belief.Weights()
+	} else {
+		f.weights = expected(r)
 	}
-	f := frontier{r, weights}
 	picks := f.commits(i)
 	r.foreseen = map[int]bool{}
 	for _, p := range picks {

@@ -93,7 +93,7 @@ func expected(r *Run) []float64 {
 func longest(made []Trial) (most float64) {
 	for _, t := range made {
 		switch {
-		case t.Purpose != bisect.EndGood && t.Purpose != bisect.EndBad:
+		case !t.Purpose.IsEnd():
 		case t.CacheHit: // it says nothing about later builds
 			return math.Inf(1)
 		default:

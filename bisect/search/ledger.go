@@ -73,7 +73,7 @@ func requestOf(l *Ledger, q Question, commit string, why bisect.Purpose, nth int
 	}
 	r.AnyStart = r.AnyStart && !helpDoubted(l, q, commit)
 	r.Tentative = r.Tentative && r.AnyStart && !l.Search.Fast // which proves nothing
-	if end := why == bisect.EndGood || why == bisect.EndBad; len(l.Search.Devices) > 0 && (end || r.Timing) {
+	if len(l.Search.Devices) > 0 && (why.IsEnd() || r.Timing) {
 		r.On = cmp.Or(l.on[r.ID()], Devices(l)[0])
 	}
 	return r

@@ -242,7 +242,7 @@ func (r *Run) Launch(id string, why bisect.Purpose) (Trial, error) {
 	const tries = 3
 	for n := 1; ; n++ {
 		t, err := r.Ledger.Launch(r.Ctx, r.Question, id, why)
-		if err != nil || t.Class == bisect.OK || !r.Question.Rules().Timed || why != bisect.EndGood && why != bisect.EndBad {
+		if err != nil || t.Class == bisect.OK || !r.Question.Rules().Timed || !why.IsEnd() {
 			return t, err
 		}
 		if n == tries {

@@ -337,6 +337,29 @@ func brief(text string) string {
 	return regexp.MustCompile(` [0-9.]+,[0-9.,]+`).ReplaceAllString(text, "")
 }
 
+// leaving is what a launch of leavingBench noted.
+type leaving struct {
+	why, commit                       string
+	begun, compiles, first, last, end float64
+	beats                             string
+	ended                             bool // by kbisect
+}
+
+// left are the launches that count, as they were noted. Those that were ended do not: for their times, or since they began ahead
+// of a proof that was not made. The last one is ended as well, and counts.
+func left(t *testing.T, text string) (all []leaving) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var l leaving
+		if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.compiles, &l.first, &l.last, &l.end, &l.beats, &l.ended); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	newest := slices.MaxFunc(all, func(a, b leaving) int { return cmp.Compare(a.first, b.first) })
+	return slices.DeleteFunc(all, func(l leaving) bool { return l.ended && newest.first > l.end })
+}
+
 // A process that has sent its last line tears down while the next one loads and, if that warms up, compiles, and is gone or
 // stands still while that takes times that count: one that was sooner is launched again, and from then on each is awaited. First
 // launches and failures are awaited, so that none is judged without its teardown.
@@ -380,33 +403,17 @@ func TestProcessesTearDownBesideTheNext(t *testing.T) {
 				return files
 			})
 			text, launches := r.noted(commits, 7, `["python3", "bench.py", `+x.args+`]`, x.toml, []string{"--jobs", "1"})
-			type launch struct {
-				why, commit                       string
-				begun, compiles, first, last, end float64
-				beats                             string
-				ended                             bool // by kbisect
-			}
-			runs := func(l launch, from, to float64) bool { // in its teardown
+			runs := func(l leaving, from, to float64) bool { // in its teardown
 				return slices.ContainsFunc(strings.Split(l.beats, ","), func(at string) bool {
 					s, err := strconv.ParseFloat(at, 64)
 					return err == nil && s > from && s < to
 				})
 			}
-			var all []launch
-			for line := range strings.Lines(text) {
-				var l launch
-				if _, err := fmt.Sscan(line, &l.why, &l.commit, &l.begun, &l.compiles, &l.first, &l.last, &l.end, &l.beats, &l.ended); err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, l)
-			}
-			// Those that began ahead of a proof that was not made do not count. The last ones are ended as well.
-			newest := slices.MaxFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) })
-			all = slices.DeleteFunc(all, func(l launch) bool { return l.ended && newest.first > l.end })
-			slices.SortFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) }) // a proof loads side by side
+			all := left(t, text)
+			slices.SortFunc(all, func(a, b leaving) int { return cmp.Compare(a.first, b.first) }) // a proof loads side by side
 			beside, compiling, beyond := 0, 0, 0
 			for i, l := range all[1:] {
-				before, after := all[i], launch{}
+				before, after := all[i], leaving{}
 				if i+2 < len(all) {
 					after = all[i+2]
 				}
@@ -498,29 +505,9 @@ import installed
 				return map[string]string{"bench.py": "slow = 1\n" + x.prelude + strings.ReplaceAll(leavingBench, "float(open", "slow * float(open"), "us": fmt.Sprint(100 + 15*(i/4))}
 			})
 			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
-			type launch struct {
-				why                     string
-				begun, first, last, end float64
-				ended                   bool // by kbisect
-			}
-			var all []launch
-			for line := range strings.Lines(text) {
-				var l launch
-				var commit, beats string
-				var compiles float64
-				if _, err := fmt.Sscan(line, &l.why, &commit, &l.begun, &compiles, &l.first, &l.last, &l.end, &beats, &l.ended); err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, l)
-			}
-			// One that was ended for its times may have got as far as its note; the last one is ended as well.
-			newest := slices.MaxFunc(all, func(a, b launch) int { return cmp.Compare(a.first, b.first) })
-			made, times := map[string]launch{}, map[string]int{} // the first that ended well, and how many did
-			searched := 0.0                                      // when the last launch of the search had taken its times
-			for _, l := range all {
-				if l.ended && newest.first > l.end {
-					continue
-				}
+			made, times := map[string]leaving{}, map[string]int{} // the first that ended well, and how many did
+			searched := 0.0                                       // when the last launch of the search had taken its times
+			for _, l := range left(t, text) {
 				if times[l.why]++; times[l.why] == 1 {
 					made[l.why] = l
 				}

@@ -96,7 +96,7 @@ func New(ctx context.Context, dir string) *Pool {
 func (p *Pool) Wants(r bisect.Request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.imports[r.Purpose] == nil && (r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad)
+	return p.imports[r.Purpose] == nil && r.Purpose.IsEnd()
 }
 
 // Knows reports whether it is known what both ends import or, while the bad end is launched for the first time,
@@ -402,8 +402,7 @@ func Between(ctx context.Context, p *Pool, k Kind, longest float64) *Waiter {
 		kinds = append(kinds, other)
 	}
 	p.last[k.Why] = Kind{W: k.W, Why: k.Why, Spec: k.Spec, idle: true}
-	end := k.Why == bisect.EndGood || k.Why == bisect.EndBad
-	may := k.Used && !p.doubts[nil] && len(p.imports) == 2 && (end || len(p.alike) == 2)
+	may := k.Used && !p.doubts[nil] && len(p.imports) == 2 && (k.Why.IsEnd() || len(p.alike) == 2)
 	p.mu.Unlock()
 	if !may {
 		return nil

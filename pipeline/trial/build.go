@@ -144,7 +144,7 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 		return b, nil
 	case !workspace.Refused(err):
 		return b, err
-	case r.Purpose == bisect.EndGood || r.Purpose == bisect.EndBad: // the user must name another end
+	case r.Purpose.IsEnd(): // the user must name another end
 		return b, fmt.Errorf("exporting commit %s: %w", bisect.ShortID(r.Candidate.Commit), err)
 	default:
 		b.Outcome = bisect.Outcome{Class: bisect.Skip, Phase: "export", Why: firstLine(err.Error())}

@@ -79,7 +79,7 @@ func (q *Level) Shape(r *bisect.Request, patient bool) {
 	if r.Purpose == bisect.Searching && q.after > 0 && !patient {
 		r.Hurry, r.Past = bisect.SlowTrial, q.after
 	}
-	if r.Purpose != bisect.EndGood && r.Purpose != bisect.EndBad && !q.Channel.Metric.OfProcess() {
+	if !r.Purpose.IsEnd() && !q.Channel.Metric.OfProcess() {
 		r.Wants = q.Channel.Metric.Name
 	}
 	r.BuildOnly = r.BuildOnly || q.Channel.Metric.Exact

@@ -81,7 +81,7 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 	s := f.session
 	pass, fail, _ := session.Examples(s.Launches)
 	plain := func(l report.Launch) bool {
-		return l.Purpose != bisect.EndGood && l.Purpose != bisect.EndBad || l.Outcome.Class == bisect.OK == (l.Purpose == bisect.EndGood)
+		return !l.Purpose.IsEnd() || l.Outcome.Class == bisect.OK == (l.Purpose == bisect.EndGood)
 	}
 	for _, l := range s.Launches {
 		if s.OneByOne || fail.Class == bisect.Timeout || max(pass.CPU, fail.CPU) < worth || !plain(l) {

@@ -27,7 +27,7 @@ func (s *Session) remember() error {
 	known := map[bisect.TrialID][]bisect.Outcome{}
 	lame := endedAtGoodEnd(s.Record.Status, s.stored)
 	for _, l := range s.stored {
-		if lame && (l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad) {
+		if lame && l.Purpose.IsEnd() {
 			continue // the user may have repaired what made it fail
 		}
 		known[l.ID()] = append(known[l.ID()], l.Outcome)

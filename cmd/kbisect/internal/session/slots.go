@@ -243,7 +243,7 @@ func Separate(s *Session) error {
 // trial has no launch to compare with.
 func Examples(launches []report.Launch) (pass, fail bisect.Outcome, ok bool) {
 	for _, l := range launches {
-		end := l.Purpose == bisect.EndGood || l.Purpose == bisect.EndBad || l.Purpose == bisect.FindGood
+		end := l.Purpose.IsEnd() || l.Purpose == bisect.FindGood
 		switch o := l.Outcome; {
 		case !end || o.Class == bisect.Skip:
 		case o.Class == bisect.OK:
