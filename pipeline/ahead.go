@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -38,10 +39,11 @@ type ahead struct {
 	before []bisect.Request // the wishes before these, one of which is probably about to be asked for
 	job    *trial.Job       // what a build needs besides the wish; nil until the first trial
 	spares []*spare
-	asked  []bisect.Request // wishes of the trials that are under way, each of which counts as a build
-	waits  int              // how many of these wait for a build ahead
-	alone  int              // calls of solo that have not ended: nothing may be built
-	began  time.Time        // when the first trial was asked for
+	held   map[int]bisect.Request // what the last launch of the search left, built, by slot
+	asked  []bisect.Request       // wishes of the trials that are under way, each of which counts as a build
+	waits  int                    // how many of these wait for a build ahead
+	alone  int                    // calls of solo that have not ended: nothing may be built
+	began  time.Time              // when the first trial was asked for
 	frozen bool
 	closed bool
 	tick   *time.Timer
@@ -73,7 +75,7 @@ func newAhead(ctx context.Context, root *workspace.Root, n int, learn bool) *ahe
 	if gauge.Most() < 2 {
 		return nil
 	}
-	a := &ahead{ctx: ctx, gauge: gauge, learn: learn}
+	a := &ahead{ctx: ctx, gauge: gauge, learn: learn, held: map[int]bisect.Request{}}
 	for i := range gauge.Most() + moreSpares {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
@@ -99,8 +101,9 @@ func (a *ahead) want(next []bisect.Request) {
 	}
 }
 
-// enter says that a trial was asked for, and what builds need by what is known now. Every enter is followed by leave.
-func (a *ahead) enter(job trial.Job) {
+// enter says that a trial was asked for in a slot, and what builds need by what is known now. Every enter is followed by
+// leave.
+func (a *ahead) enter(slot int, job trial.Job) {
 	if a == nil {
 		return
 	}
@@ -108,6 +111,9 @@ func (a *ahead) enter(job trial.Job) {
 	defer a.mu.Unlock()
 	a.asked, a.before = append(a.asked, wish(job.Request)), nil
 	a.job = &job
+	if job.Request.Purpose == bisect.Searching {
+		delete(a.held, slot)
+	}
 	if a.began.IsZero() {
 		a.began = time.Now()
 	}
@@ -121,8 +127,9 @@ func (a *ahead) unsure() bool {
 	return a.learn && time.Since(a.began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
 }
 
-// leave says that a trial is over, so that it is not wished for any more.
-func (a *ahead) leave(r bisect.Request) {
+// leave says that a trial is over in a slot, so that it is not wished for any more, and whether the slot holds what it
+// launched, built.
+func (a *ahead) leave(slot int, r bisect.Request, holds bool) {
 	if a == nil {
 		return
 	}
@@ -130,6 +137,9 @@ func (a *ahead) leave(r bisect.Request) {
 	defer a.mu.Unlock()
 	i := slices.Index(a.asked, wish(r))
 	a.asked = slices.Delete(a.asked, i, i+1)
+	if holds && r.Purpose == bisect.Searching {
+		a.held[slot] = wish(r)
+	}
 	a.wishes = slices.DeleteFunc(a.wishes, func(w bisect.Request) bool { return w == wish(r) })
 	a.begin()
 }
@@ -161,7 +171,7 @@ func (a *ahead) begin() {
 	}
 	waiting, unsure := false, a.unsure()
 	for _, r := range a.wishes {
-		if slices.Contains(a.asked, r) || a.find(r) != nil {
+		if slices.Contains(a.asked, r) || a.find(r) != nil || slices.Contains(slices.Collect(maps.Values(a.held)), r) {
 			continue
 		}
 		if unsure && r.Purpose == bisect.Searching {

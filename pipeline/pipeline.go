@@ -182,8 +182,8 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	p.Config.doing("preparing")
 	p.headStart.Settle(r)
 	turns(p, r)
-	p.ahead.enter(p.job(r))
-	defer p.ahead.leave(r)
+	p.ahead.enter(p.Config.Slot, p.job(r))
+	defer func() { p.ahead.leave(p.Config.Slot, r, p.ahead != nil && recovered(p, r)) }()
 	noticed := len(p.notices.texts)
 	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
 		p.machine.greet(ctx, p.workspaces.root)
@@ -417,6 +417,7 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 	}
 	if w := p.workspaces.of(r); w != nil && (r.Clean && r.Nth == 0 || !p.Config.Recipe.Holds(w, r.Candidate)) {
 		p.prestart.Await(w) // a process that tears down may still use the files that are about to change
+		workspace.Recover(w)
 	}
 	w, err := p.workspaces.get(r)
 	if err != nil {

@@ -145,6 +145,42 @@ func TestIncrementalMake(t *testing.T) {
 	}
 }
 
+// A launch that failed costs no build, unless it has left something: then the next build starts clean, and the candidate
+// itself is built again.
+func TestFailedLaunchCostsNoBuild(t *testing.T) {
+	t.Setenv("TMPDIR", "/var/tmp")
+	plan, err := kernels.NewPlan(kernels.Project{Kind: "make", Run: []string{"sh", "./run.sh"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const slow = "bench: a.o b.o\n\tsleep 0.02; cat a.o b.o >bench\n%.o: %.src\n\tcp $< $@; echo $@ >>$$BENCH_LOG\n"
+	run := func(end string) fixtures.Change { return fixtures.Script("run.sh", "#!/bin/sh\n"+end+"\n") }
+	b := newBench(t, plan, trial.Limits{},
+		[]fixtures.Change{fixtures.Write("Makefile", slow), fixtures.Write("a.src", "a0\n"), fixtures.Write("b.src", "b0\n"), run("cat bench >$TMPDIR/copy; exit 1")},
+		[]fixtures.Change{fixtures.Write("a.src", "a1\n"), run("echo left >state; exit 1")},
+		[]fixtures.Change{fixtures.Write("b.src", "b2\n"), run("test ! -e state")},
+	)
+	for _, c := range []struct {
+		commit int
+		want   string
+	}{
+		{0, "a.o b.o"},
+		{0, ""},    // as it is
+		{1, "a.o"}, // built on a failed one
+		{1, "a.o b.o"},
+		{2, "a.o b.o"},
+		{2, ""},
+		{0, "a.o b.o"}, // back: make takes the older source for a newer one
+	} {
+		if o := b.test(c.commit, bisect.Searching); (o.Class == bisect.OK) != (c.commit == 2) {
+			t.Fatalf("commit %d: %s", c.commit, o.Describe())
+		}
+		if got := b.said(); got != c.want {
+			t.Errorf("commit %d: %q, want %q", c.commit, got, c.want)
+		}
+	}
+}
+
 // What an incremental build cannot do, a clean one may.
 func TestFailedIncrementalBuildIsTriedClean(t *testing.T) {
 	plan := kernels.Plan{Incremental: true, Build: []string{"sh", "-c", "test ! -e stale && touch stale && cp n built"}, Run: []string{"test", "-s", "built"}}

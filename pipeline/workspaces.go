@@ -129,6 +129,14 @@ func Holds(p *Pipeline, r bisect.Request) bool {
 	return w != nil && p.Config.Recipe.Holds(w, r.Candidate)
 }
 
+// recovered is [Holds] after a launch, which may have failed, unless its process still tears down.
+func recovered(p *Pipeline, r bisect.Request) bool {
+	if w := p.workspaces.of(r); w != nil && !p.prestart.In(w) {
+		workspace.Recover(w)
+	}
+	return Holds(p, r)
+}
+
 // ends are the open workspaces of both ends. What was compiled there serves the candidates of a search, so that only what
 // differs is compiled again. The proof begins with empty caches, and after a contradiction so does the search.
 func (ws *workspaces) ends() (open []*workspace.Workspace) {

@@ -97,8 +97,7 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 		done, err = j.compile(ctx, w)
 	}
 	done.Warnings = b.Warnings
-	w.Contents.Built = err == nil && done.Outcome.Class == ""
-	w.Contents.Dirty = !w.Contents.Built
+	workspace.Seal(w, err == nil && done.Outcome.Class == "")
 	return done, err
 }
 
