@@ -20,12 +20,13 @@ import (
 // earlyBench is a benchmark that times itself. It notes what it was started with, and whether what it imports had been
 // imported before it began.
 const earlyBench = `import sys
-early = "installed" in sys.modules
-late = "second" in sys.modules
 import os
 import time
+import before
 import installed
 import more
+early = getattr(installed, "early", False)
+late = "second" in sys.modules and sys.modules["second"].early
 time.sleep(0.3)  # it works while others import
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 commit = os.environ["KBISECT_COMMIT"]
@@ -43,7 +44,8 @@ if len(sys.argv) > 2 and early and commit == sys.argv[2]:
 // installed writes modules outside of the repository: many, so that it pays to import them before the turn of a process.
 func installed(t *testing.T, text string) (dir string) {
 	dir = t.TempDir()
-	init := text
+	const early = "import sys\nearly = not hasattr(sys.modules['__main__'], '__file__')\n"
+	init := early + text
 	for i := range 220 {
 		name := fmt.Sprintf("m%d", i)
 		if err := os.MkdirAll(filepath.Join(dir, "installed"), 0o777); err != nil {
@@ -54,7 +56,7 @@ func installed(t *testing.T, text string) (dir string) {
 		}
 		init += "from . import " + name + "\n"
 	}
-	for name, text := range map[string]string{"installed/__init__.py": init + "def factor(): return 1.0\n", "second.py": "x = 2\n"} {
+	for name, text := range map[string]string{"installed/__init__.py": init + "import os\ndef factor(x=float(os.environ.get('FACTOR', 1))): return x\n", "second.py": early} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -77,6 +79,7 @@ func TestInterpretersStartEarly(t *testing.T) {
 		name   string
 		module string                                   // more of what is installed
 		change func(i int, put func(name, text string)) // more of commit i
+		before func(i int) string                       // what commit i does before it imports what is installed
 		args   []string
 		line   []string // in place of the command in a configuration
 		toml   string
@@ -95,17 +98,26 @@ func TestInterpretersStartEarly(t *testing.T) {
 		}},
 		{name: "only one at a time may import", module: locks},
 		{name: "only one at a time may import, and the one that waits is first", module: "import sys, time\nif hasattr(sys.modules['__main__'], '__file__'): time.sleep(0.4)\n" + locks},
+		{name: "what it imports depends on what it has set", before: func(i int) string {
+			if i < 9 || i > 11 { // afterwards its own times are longer
+				return ""
+			}
+			return "import os\nos.environ['FACTOR'] = '1.4'\n"
+		}},
 		{name: "it fails early only", args: []string{"fails"}, early: "some"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
 			commits := r.commits(16, func(i int) map[string]string {
-				files := map[string]string{"bench.py": earlyBench, "more.py": "", "us": "100"}
+				files := map[string]string{"bench.py": earlyBench, "before.py": "", "more.py": "", "us": "100"}
 				if i >= 9 {
 					files["more.py"] = "import second\n" // of all that is imported only the bad side does this
 				}
-				if i >= 9 && x.change == nil {
+				if x.before != nil {
+					files["before.py"] = x.before(i)
+				}
+				if i >= 9 && x.change == nil && files["before.py"] == "" {
 					files["us"] = "140"
 				}
 				if x.change != nil {
@@ -183,10 +195,10 @@ func (r *repo) noted(commits []string, culprit int, command, run string, args []
 // saysNothing is a benchmark that prints its times and tells kbisect nothing. Its import takes 0.06 s of a processor. What
 // it prints depends on no clock, since other tests run beside it.
 const saysNothing = `import os, sys
-early = "installed" in sys.modules
 if sys.argv[1] == "mode":
     os.environ["MODE"] = open("us").read()
 import installed
+early = installed.early
 with open(os.environ["NOTES"], "a") as f:
     print(early, os.environ["KBISECT_PURPOSE"], os.environ["KBISECT_COMMIT"], file=f)
 us = (installed.us or (77 if sys.argv[1] == "mode" else float(open("us").read()))) * (1 + 0.0005 * (os.getpid() % 7))
@@ -592,10 +604,10 @@ with open(os.environ["NOTES"], "a") as f:
 // checkedBench is a program that is right or wrong. Of one commit the answer is another one where it was started early, or
 // found what another launch kept.
 const checkedBench = `import sys
-early = "installed" in sys.modules
 import os
 import time
 import installed
+early = installed.early
 time.sleep(0.3)  # it works while others import
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 commit, wrong = os.environ["KBISECT_COMMIT"], open("wrong").read() == "yes"

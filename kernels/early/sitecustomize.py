@@ -4,7 +4,7 @@ kbisect puts this directory first on PYTHONPATH. The interpreter imports sitecus
 program. One process writes which modules it has imported from outside the repository, at its end and before the
 first line that it sends by os.write. Those that are started early import these, and more when their list is
 replaced, note what that took, and wait until kbisect says in the descriptor KBISECT_GATE that it is their turn.
-Where nothing is said they exit.
+Where nothing is said they exit. The program finds what was imported when it imports it itself.
 Afterwards this module gets out of the way.
 """
 import sys
@@ -26,9 +26,7 @@ def _learn(path, root):
             file = os.path.realpath(file)
             if os.path.isabs(file) and not file.startswith(root + os.sep):
                 names.append(name)
-        with open(path + ".new", "w") as f:
-            f.write("".join(n + "\n" for n in names))
-        os.rename(path + ".new", path)
+        _replace(path, "".join(n + "\n" for n in names))
 
     def quietly():
         try:
@@ -91,25 +89,161 @@ def _uses_device():
     return False
 
 
-def _import(path):
+class _Missed:
+    """The last finder: it notes which modules nobody has found."""
+
+    def __init__(self):
+        self.names = set()
+
+    def find_spec(self, name, path=None, target=None):
+        if "." not in name:
+            self.names.add(name)
+
+
+class _Imported:
+    """What was imported early, in groups: an import and all that it brought along.
+
+    The program gets a group, and those before it, when it asks for a module of it. Where its import could now end
+    otherwise, because the program has changed variables or where modules are looked for, the process starts anew, and
+    those that follow import nothing.
+    """
+
+    def __init__(self):
+        import os
+        import importlib.machinery as machinery
+
+        self.os, self.machinery = os, machinery
+        self.groups, self.place, self.handed = [], {}, 0
+        self.variables = dict(os.environ)
+        self.seen, self.missed = set(sys.modules), _Missed()
+        self.path, self.folder, self.pid = list(sys.path), os.getcwd(), os.getpid()
+
+    def get(self, name):
+        """Imports a module, whatever comes of it."""
+        before = dict(self.os.environ)
+        self.missed.names = set()
+        sys.meta_path.append(self.missed)
+        try:
+            __import__(name)
+        except Exception:
+            pass  # the program imports it in its own order
+        finally:
+            if self.missed in sys.meta_path:
+                sys.meta_path.remove(self.missed)
+        names = [n for n in list(sys.modules) if n not in self.seen]
+        self.seen.update(names)
+        after = dict(self.os.environ)
+        changed = {n: after.get(n) for n in set(before) | set(after) if before.get(n) != after.get(n)}
+        self.groups.append((names, {n.partition(".")[0] for n in names} | self.missed.names, changed))
+
+    def _set(self, variables):
+        for name, value in variables.items():
+            if value is not None:
+                self.os.environ[name] = value
+            else:
+                self.os.environ.pop(name, None)
+
+    def hide(self, variables):
+        """Takes all back, so that the program begins as it always does."""
+        self.variables.update(variables)
+        for _, _, changed in self.groups:
+            self._set({n: self.variables.get(n) for n in changed})
+        self._set(variables)
+        self.modules, self.cut = {}, []
+        for k, (names, _, _) in enumerate(self.groups):
+            for name in names:
+                if name in sys.modules:
+                    self.modules[name], self.place[name] = sys.modules.pop(name), k
+        for name, module in self.modules.items():  # importing a module makes it an attribute of its package
+            package, _, own = name.rpartition(".")
+            known = getattr(self.modules.get(package), "__dict__", {})
+            if known.get(own) is module and self.place[package] < self.place[name]:
+                self.cut.append((name, known, own))
+                del known[own]
+        if self.modules:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        if self.place.get(name, -1) < self.handed:
+            return None
+        module = self.modules[name]
+        spec = self.machinery.ModuleSpec(name, self, origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
+        spec.loader_state = getattr(module, "__spec__", None)
+        return spec
+
+    def create_module(self, spec):
+        if self.place[spec.name] >= self.handed:
+            self._hand_out(self.place[spec.name])
+        return self.modules[spec.name]
+
+    def exec_module(self, module):
+        if getattr(module.__spec__, "loader", None) is self:
+            module.__spec__ = module.__spec__.loader_state
+
+    def _hand_out(self, last):
+        groups = self.groups[self.handed : last + 1]
+        if self.os.getpid() == self.pid and not self._same(set().union(*(tops for _, tops, _ in groups))):
+            self._start_anew()
+        for names, _, changed in groups:
+            self._set(changed)
+            self.variables.update(changed)
+            for name in names:
+                if name in self.modules:
+                    sys.modules.setdefault(name, self.modules[name])
+        for name, known, own in self.cut:
+            if name in sys.modules:
+                known.setdefault(own, self.modules[name])
+        self.handed = max(self.handed, last + 1)
+        if self.handed == len(self.groups) and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def _same(self, tops):
+        """Whether the program has changed no variable, and nothing that decides where these are found, or are not."""
+        ours = "KBISECT_"  # a probe may have set some
+        were = {n: v for n, v in self.variables.items() if v is not None and not n.startswith(ours)}
+        if {n: v for n, v in self.os.environ.items() if not n.startswith(ours)} != were:
+            return False
+        if [p for p in sys.path if p in self.path] != [p for p in self.path if p in sys.path]:
+            return False
+        for entry in set(sys.path) ^ set(self.path):
+            for top in tops:
+                spec = self.machinery.PathFinder.find_spec(top, [entry])
+                if spec is not None and spec.loader is not None:
+                    return False
+        return True
+
+    def _start_anew(self):
+        os = self.os
+        _replace(self.list, "")
+        os.chdir(self.folder)
+        with open("/proc/self/cmdline", "rb") as f:
+            argv = f.read().split(b"\0")[:-1]
+        os.execve(sys.executable, argv, self.start)
+
+
+def _replace(path, text):
+    import os
+
+    with open(path + ".new", "w") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
+def _import(path, imported):
     import os
 
     with open(path) as f:
         names = f.read().split()
     used = set()  # packages whose import uses a device
     for name in names:
-        before = len(sys.modules)
-        try:
-            __import__(name)
-        except Exception:
-            pass  # the program imports it in its own order
-        if len(sys.modules) > before and _uses_device():
+        if name in sys.modules:
+            continue
+        imported.get(name)
+        if _uses_device():
             used.add(name.partition(".")[0])
             break
     if used:  # not before its turn: those that follow leave it out
-        with open(path + ".new", "w") as f:
-            f.write("".join(n + "\n" for n in names if n.partition(".")[0] not in used))
-        os.rename(path + ".new", path)
+        _replace(path, "".join(n + "\n" for n in names if n.partition(".")[0] not in used))
         os._exit(1)
 
 
@@ -118,15 +252,15 @@ def _early(number, path, ready):
     import select
     import time
 
+    imported = _Imported()
+    imported.list, imported.start = path, dict(os.environ)
     last = None
     while last is None or not select.select([number], [], [], 0.1)[0]:
         found = os.stat(path)
         if last is None or (found.st_ino, found.st_mtime_ns) != (last.st_ino, last.st_mtime_ns):
             last = found
-            _import(path)
-            with open(ready + ".new", "w") as f:
-                f.write("%f\n" % time.process_time())
-            os.rename(ready + ".new", ready)
+            _import(path, imported)
+            _replace(ready, "%f\n" % time.process_time())
     word = b""
     while True:
         more = os.read(number, 1 << 16)
@@ -136,10 +270,13 @@ def _early(number, path, ready):
     os.close(number)
     if not word:
         os._exit(0)
+    variables = {}
     for variable in word.split(b"\0"):
         name, sign, value = variable.partition(b"=")
         if sign:
-            os.environb[name] = value
+            variables[os.fsdecode(name)] = os.fsdecode(value)
+    imported.start.update(variables)
+    imported.hide(variables)
 
 
 def _start():

@@ -197,7 +197,6 @@ func (w *Workspace) Start(ctx context.Context, spec proc.Spec, nth int) (*proc.H
 		return nil, err
 	}
 	spec.Cookie = fmt.Sprintf("%s-%s-early%d", w.root.session, w.Name, nth)
-	spec.CPUs, spec.Nice = w.Share.CPUs, w.Share.Nice
 	return proc.Start(ctx, spec)
 }
 
