@@ -633,14 +633,16 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 		t.Skip("NOT TESTED: no python3")
 	}
 	for _, x := range []struct {
-		name string
-		lies int // the commit of which the help tells the contrary; -1: none
-		help string
-		more string // arguments
+		name   string
+		lies   int // the commit of which the help tells the contrary; -1: none
+		help   string
+		more   string // arguments
+		module string // more of what is installed
 	}{
 		{name: "as it should be", lies: -1, help: "early"}, {name: "a good commit fails early only", lies: 8, help: "early"}, {name: "the culprit passes early only", lies: 9, help: "early"},
 		{name: "a good commit fails with caches only", lies: 8, help: "caches"}, {name: "the culprit passes with caches only", lies: 9, help: "caches"},
 		{name: "it says nothing", lies: -1, help: "early", more: `, "quiet"`}, {name: "it says nothing, and the culprit passes early only", lies: 9, help: "early", more: `, "quiet"`},
+		{name: "only one at a time may import", lies: -1, help: "early", more: `, "quiet"`, module: "import sys, time\nif hasattr(sys.modules['__main__'], '__file__'): time.sleep(0.4)\n" + locks},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -656,7 +658,16 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 			if x.lies >= 0 {
 				lies = commits[x.lies]
 			}
-			text, _ := r.noted(commits, 9, fmt.Sprintf(`["python3", "bench.py", %q, %q%s]`, lies, x.help, x.more), "", nil, "PYTHONPATH="+installed(t, ""))
+			command := fmt.Sprintf(`["python3", "bench.py", %q, %q%s]`, lies, x.help, x.more)
+			var args []string
+			if x.module != "" { // where no times are asked for either
+				r.put(map[string]string{"kbisect.toml": "version = 1\n[run]\ncommand = " + command + "\n"})
+				command, args = "", []string{"--jobs", "1"}
+			}
+			text, launches := r.noted(commits, 9, command, "", args, "PYTHONPATH="+installed(t, x.module))
+			if n := strings.Count(text, "\n"); x.module != "" && n < launches {
+				t.Errorf("%d of %d launches got as far as the program", n, launches)
+			}
 			early, proofs := 0, map[string]int{}
 			failed, plainly := map[string]bool{}, map[string]bool{} // early only; and as a user would start it
 			for line := range strings.Lines(text) {
@@ -682,7 +693,7 @@ func TestWrongResultsAreSearchedWithInterpretersThatStartEarly(t *testing.T) {
 					}
 				}
 			}
-			if early == 0 || !plainly[commits[9]] || x.lies == 8 && !plainly[lies] {
+			if early == 0 && x.module == "" || !plainly[commits[9]] || x.lies == 8 && !plainly[lies] {
 				t.Errorf("%d launches were started early; the proof is not of others:\n%s", early, text)
 			}
 			again := 0 // early failures that were not taken for what the bad end shows

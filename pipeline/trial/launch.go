@@ -89,7 +89,8 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 		if doubtful && o.Request.Tentative && !beside && run.Outcome.EndsAs(o.Failure) {
 			run.Outcome.Early, doubtful = true, false
 		}
-		if first := o.Failure.Class == "" && o.Request.Purpose == bisect.EndBad; doubtful || failed && (o.Request.Timing || hard || first && prestart.Lacks(o.Prestart)) {
+		known, first := o.Failure.Class != "", o.Request.Purpose == bisect.EndBad
+		if doubtful || failed && (o.Request.Timing || hard || known && !run.Outcome.EndsAs(o.Failure) || !known && first && prestart.Lacks(o.Prestart)) {
 			waited := prestart.Clear(o.Prestart) // which may hold a lock
 			held, doubtful = waited && x.waiter == nil, doubtful || waited
 		}
