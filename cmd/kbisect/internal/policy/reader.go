@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -271,6 +272,9 @@ func (r *reader) project() (err error) {
 // command is the form without a configuration: a command after --, as for git bisect run.
 func (r reader) command() error {
 	q, p := r.q, r.p
+	if _, err := os.Stat(r.file()); err == nil && q.Executor == "" {
+		q.warn([]string{filepath.Base(r.file()) + " is not read, as the command is given here\nhint: leave out -- and the command to use its own"})
+	}
 	argv, script := r.localArgv(q.Argv)
 	project := kernels.Project{Kind: "command", Run: argv, Outputs: q.Outputs}
 	if b := q.Build; b != "" {
