@@ -32,6 +32,10 @@ except ImportError:
     VALUE = None
 from outside import part
 VERSION = 1
+def later():
+    os.environ["LATER"] = "1"
+    from outside import extra
+    return extra.EXTRA
 `,
 	"outside/part.py":           "import colorsys\n",
 	"outside/extra.py":          "EXTRA = 1\n",
@@ -70,9 +74,12 @@ func TestEarlyImportsDoNotShow(t *testing.T) {
 		"a path of no matter": {program: `sys.path.insert(0, os.environ["LIB"] + "/empty"); sys.path.append("/nowhere"); import outside; print(outside.VERSION)`},
 		"a module missed":     {program: `import outside; print(outside.VALUE)`, beside: "local_settings.py", anew: true},
 		"a module in front":   {program: `import outside; print(outside.VALUE)`, beside: "outside.py", anew: true},
-		"arguments":           {program: `os.environ["LIMIT"] = "1"; import outside; print(sys.argv, sys.flags.optimize, sys.flags.utf8_mode)`, args: []string{"-O", "-X", "utf8", "main.py", "a b", ""}, anew: true},
-		"as a module":         {program: `import outside; print(sys.argv, __name__, outside.VERSION)`, args: []string{"-m", "main", "-x"}},
-		"as text":             {program: ``, args: []string{"-c", "import os; os.environ['LIMIT'] = '2'; import outside; print(outside.LIMIT)"}, anew: true},
+		"in a function": {program: `def main(): os.environ["LIMIT"] = "1"; import importlib; print(importlib.import_module("outside").LIMIT)
+main()`, anew: true},
+		"a library's function": {program: `import outside; print(outside.later(), os.environ["LATER"])`},
+		"arguments":            {program: `os.environ["LIMIT"] = "1"; import outside; print(sys.argv, sys.flags.optimize, sys.flags.utf8_mode)`, args: []string{"-O", "-X", "utf8", "main.py", "a b", ""}, anew: true},
+		"as a module":          {program: `import outside; print(sys.argv, __name__, outside.VERSION)`, args: []string{"-m", "main", "-x"}},
+		"as text":              {program: ``, args: []string{"-c", "import os; os.environ['LIMIT'] = '2'; import outside; print(outside.LIMIT)"}, anew: true},
 		"in a child": {program: `
 pid = os.fork()
 if pid == 0:

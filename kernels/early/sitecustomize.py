@@ -182,7 +182,7 @@ class _Imported:
 
     def _hand_out(self, last):
         groups = self.groups[self.handed : last + 1]
-        if self.os.getpid() == self.pid and not self._same(set().union(*(tops for _, tops, _ in groups))):
+        if self.os.getpid() == self.pid and self._begins() and not self._same(set().union(*(tops for _, tops, _ in groups))):
             self._start_anew()
         for names, _, changed in groups:
             self._set(changed)
@@ -196,6 +196,21 @@ class _Imported:
         self.handed = max(self.handed, last + 1)
         if self.handed == len(self.groups) and self in sys.meta_path:
             sys.meta_path.remove(self)
+
+    def _begins(self):
+        """Whether the program itself asks, or a module that is being imported.
+
+        By the time a function of a library does, much has run, which may have changed variables too.
+        """
+        import importlib
+
+        frame = sys._getframe()
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if not file.startswith("<frozen importlib") and file not in (__file__, importlib.__file__):
+                return frame.f_code.co_name == "<module>" or self.os.path.abspath(file).startswith(self.folder + self.os.sep)
+            frame = frame.f_back
+        return False
 
     def _same(self, tops):
         """Whether the program has changed no variable, and nothing that decides where these are found, or are not."""
