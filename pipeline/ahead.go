@@ -127,8 +127,8 @@ func (a *ahead) unsure() bool {
 	return a.learn && time.Since(a.began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
 }
 
-// leave says that a trial is over in a slot, so that it is not wished for any more, and whether the slot holds what it
-// launched, built.
+// leave says that a trial is over in a slot, so that it is not wished for any more, and whether it was one of the search and
+// the slot holds what it launched, built.
 func (a *ahead) leave(slot int, r bisect.Request, holds bool) {
 	if a == nil {
 		return
@@ -137,7 +137,7 @@ func (a *ahead) leave(slot int, r bisect.Request, holds bool) {
 	defer a.mu.Unlock()
 	i := slices.Index(a.asked, wish(r))
 	a.asked = slices.Delete(a.asked, i, i+1)
-	if holds && r.Purpose == bisect.Searching {
+	if holds {
 		a.held[slot] = wish(r)
 	}
 	a.wishes = slices.DeleteFunc(a.wishes, func(w bisect.Request) bool { return w == wish(r) })
@@ -170,8 +170,9 @@ func (a *ahead) begin() {
 		}
 	}
 	waiting, unsure := false, a.unsure()
+	needless := slices.AppendSeq(slices.Clone(a.asked), maps.Values(a.held))
 	for _, r := range a.wishes {
-		if slices.Contains(a.asked, r) || a.find(r) != nil || slices.Contains(slices.Collect(maps.Values(a.held)), r) {
+		if slices.Contains(needless, r) || a.find(r) != nil {
 			continue
 		}
 		if unsure && r.Purpose == bisect.Searching {

@@ -183,7 +183,9 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	p.headStart.Settle(r)
 	turns(p, r)
 	p.ahead.enter(p.Config.Slot, p.job(r))
-	defer func() { p.ahead.leave(p.Config.Slot, r, p.ahead != nil && recovered(p, r)) }()
+	defer func() {
+		p.ahead.leave(p.Config.Slot, r, p.ahead != nil && r.Purpose == bisect.Searching && recovered(p, r))
+	}()
 	noticed := len(p.notices.texts)
 	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
 		p.machine.greet(ctx, p.workspaces.root)

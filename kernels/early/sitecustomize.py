@@ -108,11 +108,11 @@ class _Imported:
     those that follow import nothing.
     """
 
-    def __init__(self):
+    def __init__(self, list_of_modules):
+        import importlib.machinery
         import os
-        import importlib.machinery as machinery
 
-        self.os, self.machinery = os, machinery
+        self.os, self.importlib, self.list = os, importlib, list_of_modules
         self.groups, self.place, self.handed = [], {}, 0
         self.variables = dict(os.environ)
         self.seen, self.missed = set(sys.modules), _Missed()
@@ -146,6 +146,7 @@ class _Imported:
     def hide(self, variables):
         """Takes all back, so that the program begins as it always does."""
         self.variables.update(variables)
+        self.start = dict(self.variables)
         for _, _, changed in self.groups:
             self._set({n: self.variables.get(n) for n in changed})
         self._set(variables)
@@ -167,7 +168,7 @@ class _Imported:
         if self.place.get(name, -1) < self.handed:
             return None
         module = self.modules[name]
-        spec = self.machinery.ModuleSpec(name, self, origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
+        spec = self.importlib.machinery.ModuleSpec(name, self, origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
         spec.loader_state = getattr(module, "__spec__", None)
         return spec
 
@@ -202,12 +203,10 @@ class _Imported:
 
         By the time a function of a library does, much has run, which may have changed variables too.
         """
-        import importlib
-
         frame = sys._getframe()
         while frame is not None:
             file = frame.f_code.co_filename
-            if not file.startswith("<frozen importlib") and file not in (__file__, importlib.__file__):
+            if not file.startswith("<frozen importlib") and file not in (__file__, self.importlib.__file__):
                 return frame.f_code.co_name == "<module>" or self.os.path.abspath(file).startswith(self.folder + self.os.sep)
             frame = frame.f_back
         return False
@@ -222,7 +221,7 @@ class _Imported:
             return False
         for entry in set(sys.path) ^ set(self.path):
             for top in tops:
-                spec = self.machinery.PathFinder.find_spec(top, [entry])
+                spec = self.importlib.machinery.PathFinder.find_spec(top, [entry])
                 if spec is not None and spec.loader is not None:
                     return False
         return True
@@ -267,8 +266,7 @@ def _early(number, path, ready):
     import select
     import time
 
-    imported = _Imported()
-    imported.list, imported.start = path, dict(os.environ)
+    imported = _Imported(path)
     last = None
     while last is None or not select.select([number], [], [], 0.1)[0]:
         found = os.stat(path)
@@ -290,7 +288,6 @@ def _early(number, path, ready):
         name, sign, value = variable.partition(b"=")
         if sign:
             variables[os.fsdecode(name)] = os.fsdecode(value)
-    imported.start.update(variables)
     imported.hide(variables)
 
 

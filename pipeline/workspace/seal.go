@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -38,7 +39,7 @@ func Recover(w *Workspace) {
 // where a change through memory shows in no time.
 func now(w *Workspace) (t syscall.Timespec) {
 	var sys unix.Statfs_t
-	if unix.Statfs(w.Folder, &sys) != nil || sys.Type == unix.TMPFS_MAGIC || sys.Type == unix.RAMFS_MAGIC || sys.Type == unix.FUSE_SUPER_MAGIC {
+	if unix.Statfs(w.Folder, &sys) != nil || slices.Contains([]int64{unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.FUSE_SUPER_MAGIC}, int64(sys.Type)) {
 		return t
 	}
 	f, err := os.OpenFile(filepath.Join(w.Folder, "sealed"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) // follows no link

@@ -15,7 +15,7 @@ func TestRecover(t *testing.T) {
 	t.Setenv("TMPDIR", "/var/tmp")
 	_, w, ids := opened(t)
 	if now(w) == unknown {
-		t.Skip("SKIPPED: /var/tmp is no folder on a disk")
+		t.Skip("NOT TESTED: /var/tmp is not on a disk")
 	}
 	old := time.Now().Add(-time.Hour)
 	in := func(names ...string) string { return filepath.Join(append([]string{w.Dir}, names...)...) }

@@ -61,12 +61,12 @@ type Share struct {
 type Contents struct {
 	Candidate bisect.Candidate // as far as its build depends on it; empty while that is unknown
 	Built     bool
-	Made      bool  // its build command succeeded, whatever it left
-	Facts     Facts // what the build has reported
-	Dirty     bool  // a process failed or was killed here: the next build must start clean, see Recover
-	sealed    syscall.Timespec
-	Reads     map[string]bool // environment variables that builds may read, as far as looked at
-	Noted     bool            // a launch of the candidate is in the notes
+	Made      bool             // its build command succeeded, whatever it left
+	Facts     Facts            // what the build has reported
+	Dirty     bool             // a process failed or was killed here: the next build must start clean, see Recover
+	sealed    syscall.Timespec // when the build was over
+	Reads     map[string]bool  // environment variables that builds may read, as far as looked at
+	Noted     bool             // a launch of the candidate is in the notes
 }
 
 // Facts are what a build reports besides its outputs. They are kept with these in the build cache.
