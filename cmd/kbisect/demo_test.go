@@ -86,6 +86,9 @@ func TestDemoFitsATerminal(t *testing.T) {
 			continue
 		}
 		for _, row := range c.rows {
+			if row == "workaround" && strings.Contains(text, "not searched completely") {
+				continue // as it says itself: on a busy machine there is no time for it
+			}
 			if !regexp.MustCompile("\n  " + row + " ").MatchString(text[at:]) {
 				t.Errorf("the last screen has no %s:%s", row, text)
 			}

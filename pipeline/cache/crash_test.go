@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io/fs"
@@ -116,6 +117,7 @@ func putForever(dir, from string) {
 	if err != nil {
 		panic(err)
 	}
+	fmt.Println("begins")
 	for i := 0; ; i++ {
 		data := bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 20000)
 		for _, name := range []string{"a", "b"} {
@@ -134,12 +136,16 @@ func TestKillInPut(t *testing.T) {
 	must(t, err)
 	dir := t.TempDir()
 	hits := 0
-	for round := 0; round < 10 || hits == 0 && round < 100; round++ { // a busy machine may take long to begin
+	for round := 0; round < 10 || hits == 0 && round < 100; round++ {
 		cmd := exec.Command(exe)
 		cmd.Env = append(os.Environ(), "KBISECT_TEST_PUT="+dir, "KBISECT_TEST_FROM="+t.TempDir())
 		cmd.Stderr = os.Stderr
+		out, err := cmd.StdoutPipe()
+		must(t, err)
 		must(t, cmd.Start())
-		time.Sleep(time.Duration(100+rand.IntN(150)) * time.Millisecond)
+		_, err = bufio.NewReader(out).ReadString('\n') // the time runs from its first put: on a busy machine it takes long to begin
+		must(t, err)
+		time.Sleep(time.Duration(rand.IntN(150+50*round)) * time.Millisecond)
 		must(t, cmd.Process.Kill())
 		cmd.Wait()
 		c := open(t, dir)
