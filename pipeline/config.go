@@ -24,6 +24,7 @@ type Config struct {
 	Caches    Caches           // as timed trials find them; "": warm if times are compared, else cold
 	Sandbox   *proc.Sandbox    // of builds and launches, nil for none; New adds the nodes of watched devices
 	Jobs      int              // builds at a time; 1: only what is asked for; 0: as many as the machine can run
+	Eager     bool             // there are processors for launches that may turn out not to be wanted
 	Session   string           // marks the processes, so that leftovers can be found
 	First     *Pipeline        // whose builds ahead are shared, and which is to be closed later; nil: none
 	Slot      int              // number of this pipeline among those that work side by side, from 0

@@ -278,3 +278,99 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 		})
 	}
 }
+
+// silentBench says nothing. It takes a while to fill empty caches, and fails where STATUS is 1.
+const silentBench = `import os, sys, time
+log = open(os.environ["BENCH_LOG"], "a", buffering=1)
+cache = os.environ["TRITON_CACHE_DIR"] + "/kernel"
+name = "%s-%s" % (os.environ["KBISECT_PURPOSE"], os.getpid())
+cold = not os.path.exists(cache)
+log.write("%s begun %f\n" % (name, time.monotonic()))
+time.sleep(1.2)
+if cold:
+    os.makedirs(os.path.dirname(cache), exist_ok=True)
+    open(cache, "w").close()
+log.write("%s %s %f\n" % (name, "cold" if cold else "warm", time.monotonic()))
+sys.exit(STATUS)
+`
+
+// A program that says nothing runs to its end beside others where results alone count, on a device with processors to spare.
+// Its outcome tells so, and it can be launched again with nothing beside it and what it compiled.
+func TestSilentProgramsRunFreely(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	body := func(status string) []fixtures.Change {
+		return []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(silentBench, "STATUS", status))}
+	}
+	for _, eager := range []bool{true, false} {
+		t.Run(fmt.Sprint("processors to spare ", eager), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body("0"), body("1"), body("0 "), body("1 "))
+			c := b.Config
+			c.Dir, c.Eager, c.Recipe.Prestart = c.Dir+"-device", eager, true
+			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			p, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			of := func(why bisect.Purpose, commit, nth int) bisect.Request {
+				r := bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Nth: nth, AnyStart: !why.IsEnd() || nth > 0}
+				r.Clean = why == bisect.ConfirmParent || why == bisect.ConfirmCulprit
+				return r
+			}
+			good, bad := of(bisect.EndGood, 0, 0), of(bisect.EndBad, 1, 0)
+			search, parent, culprit := of(bisect.Searching, 2, 0), of(bisect.ConfirmParent, 2, 0), of(bisect.ConfirmCulprit, 3, 0)
+			again := of(bisect.ConfirmCulprit, 3, 2000)
+			for _, x := range []struct {
+				request bisect.Request
+				soon    []bisect.Request
+				class   bisect.Class
+				beside  bool
+			}{
+				{good, []bisect.Request{bad}, bisect.OK, true}, {bad, nil, bisect.Wrong, true}, {of(bisect.EndBad, 1, 2000), nil, bisect.Wrong, false},
+				{search, []bisect.Request{parent, culprit}, bisect.OK, true}, {parent, []bisect.Request{parent, culprit}, bisect.OK, true},
+				{culprit, []bisect.Request{culprit}, bisect.Wrong, true}, {again, nil, bisect.Wrong, false},
+			} {
+				if Soon(p, x.soon); x.soon == nil {
+					Quiet(p)
+				}
+				o, err := p.Sample(t.Context(), x.request)
+				if err != nil || o.Class != x.class || o.Beside != (x.beside && eager) || len(o.Repeated) > 0 {
+					t.Errorf("%s %d: %v, %v; beside others: %v; made again: %v", x.request.Purpose, x.request.Nth, o.Describe(), err, o.Beside, o.Repeated)
+				}
+			}
+			text, err := os.ReadFile(filepath.Join(b.home, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, over, order := map[string]float64{}, map[string]float64{}, []string{}
+			cold := 0
+			for line := range strings.Lines(string(text)) {
+				var name, what string
+				var at float64
+				if _, err := fmt.Sscan(line, &name, &what, &at); err != nil {
+					t.Fatal(err)
+				}
+				if what == "begun" {
+					begun[name], order = at, append(order, name)
+					continue
+				}
+				if over[name] = at; what == "cold" {
+					cold++
+				}
+			}
+			last := order[len(order)-1]
+			for name, end := range over {
+				if name != last && end > begun[last] {
+					t.Errorf("%s ran beside the last one:\n%s", name, text)
+				}
+			}
+			// The search finds what the ends compiled, and those made again what the first ones did, if these ran beside others.
+			if want := map[bool]int{true: 4, false: 6}[eager]; len(order) != 7 || cold != want || !strings.HasPrefix(last, "confirm-culprit") {
+				t.Errorf("%d of %d launches were cold, want %d of 7:\n%s", cold, len(order), want, text)
+			}
+		})
+	}
+}

@@ -27,35 +27,20 @@ type Memory struct {
 func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, ok := m.recall(r)
 	if !ok {
-		if o, ok = m.earlier(r, true); !ok {
-			return m.Renew(ctx, r)
-		}
 		var err error
+		if o, ok = m.earlier(r, true); !ok {
+			if o, err = m.Next.Sample(ctx, r); err != nil {
+				return o, err
+			}
+		}
 		if o, err = m.Keep(r, o); err != nil {
 			return o, err
 		}
 	}
-	return m.use(r, o), nil
-}
-
-// Renew makes a trial, even if it is remembered: the newest counts from then on.
-func (m *Memory) Renew(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
-	o, err := m.Next.Sample(ctx, r)
-	if err == nil {
-		o, err = m.Keep(r, o)
-	}
-	if err != nil {
-		return o, err
-	}
-	return m.use(r, o), nil
-}
-
-// use hands out a trial.
-func (m *Memory) use(r bisect.Request, o bisect.Outcome) bisect.Outcome {
 	if m.Used != nil {
 		m.Used(r, o)
 	}
-	return m.Seen(o)
+	return m.Seen(o), nil
 }
 
 // Seen is a trial as a search sees it; without a memory, as it is.

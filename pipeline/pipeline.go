@@ -180,7 +180,7 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
-	p.headStart.Settle(r)
+	p.headStart.Settle(ctx, r)
 	turns(p, r)
 	p.ahead.enter(p.Config.Slot, p.job(r))
 	defer func() {
@@ -504,7 +504,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || helped && seeded
-	if err == nil && (first.Class == bisect.OK || helped && first.Class == bisect.Wrong) {
+	if err == nil && (first.Class == bisect.OK || (helped || first.Beside) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
 	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(trial.Whole(recipe, first), noBytecode) {
@@ -629,6 +629,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		}
 	}
 	begin(ctx, p, r)
+	shares := p.headStart.Shares(r)
 	entered := p.headStart.Watch(p.reference.Times)
 	defer entered("")
 	beside := trial.Beside(p.Config.Recipe, p.reference.Times["warmup"] > 0)
@@ -659,6 +660,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
+	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0
 	p.Config.doing("device state")
 	for _, text := range run.Warnings {

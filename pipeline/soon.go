@@ -15,7 +15,7 @@ import (
 // a trial.
 func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 
-// ManyProcessors reports that there are enough for launches that may turn out not to be wanted.
+// ManyProcessors reports that there are enough for [Config.Eager].
 func ManyProcessors() bool { return runtime.NumCPU() >= 8 }
 
 // worthHeadStart is how long the good end must load for a head start to be worth it.
@@ -24,10 +24,10 @@ const worthHeadStart = 300 * time.Millisecond
 // begin gives launches that are likely to be asked for a head start beside the launch r, if the program tells when it has
 // loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. A candidate that has to be
 // built begins only beside the other side of its proof. So does any other unless times or results are the complaint, since
-// a crash may come from too little memory.
+// a crash may come from too little memory. Where results alone count, one that says nothing runs freely.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c, most := &p.Config.Recipe, 2 // both sides of a proof
-	if ManyProcessors() {          // and of another one, since either may be needed
+	if p.Config.Eager {            // and of another one, since either may be needed
 		most = 4
 	}
 	wanted := p.headStart.Wanted(r)
@@ -40,11 +40,14 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	}
 	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
 	for _, next := range wanted {
-		end := next.Purpose == bisect.EndBad
+		end, loads, free := next.Purpose == bisect.EndBad, p.reference.Times["load"], runsFreely(p, next)
+		if free {
+			loads = p.reference.Times[bisect.WholeTrial]
+		}
 		switch {
 		case p.headStart.Begun() >= most:
 			return
-		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || p.reference.Times["load"] < worthHeadStart):
+		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || loads < worthHeadStart):
 			continue
 		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
 			continue
@@ -56,10 +59,17 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		order, warmsUp := orderOf(p, next, 1), p.reference.Times["warmup"] > 0
 		if end {
 			warmsUp = trial.Mentions(w, order, strings.TrimSuffix(harness.Module, ".py"))
-			if !warmsUp && !trial.Mentions(w, order, trial.ProtocolVariable) {
+			says := warmsUp || trial.Mentions(w, order, trial.ProtocolVariable)
+			if free = free && !says; !says && !free {
 				continue
 			}
-			order.Reference.Speaks = new(true)
+			if says {
+				order.Reference.Speaks = new(true)
+			}
+		}
+		beside := trial.Beside(*c, warmsUp)
+		if free {
+			beside = nil
 		}
 		if w.ClearCaches() != nil {
 			continue
@@ -68,6 +78,20 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 			p.ahead.freeze(on)
 			p.prestart.Freeze(on)
 		}
-		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order, trial.Beside(*c, warmsUp))
+		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order, beside)
 	}
 }
+
+// runsFreely reports whether a launch may run to its end beside others, as far as is known: on a device with processors to
+// spare, of a program without a build that says nothing, where nothing but results can be the complaint.
+func runsFreely(p *Pipeline, r bisect.Request) bool {
+	c := &p.Config.Recipe
+	if !p.Config.Eager || len(p.Config.Devices) == 0 || r.Timing || len(c.Plan.Build)+len(c.Patterns)+len(c.Sources) > 0 || c.FallsBack {
+		return false
+	}
+	return r.Purpose == bisect.EndBad || p.failure.Class == bisect.Wrong && p.reference.Speaks != nil && !*p.reference.Speaks
+}
+
+// Quiet lets nothing begin beside the launches that follow until others are said to be likely, and has them wait for what
+// runs freely.
+func Quiet(p *Pipeline) { p.headStart.Quiet() }

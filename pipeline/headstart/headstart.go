@@ -1,9 +1,10 @@
 // Package headstart begins launches before their turn: the bad end beside the good one, and the first launches of a proof
 // beside those of the search. They are started as a user would, load and, if the program warms up before it takes times,
 // compile, which may take longer than all the rest. They stand still while times are taken, and do no more before they
-// are asked for.
+// are asked for. Where no times count, one that says nothing runs freely, to its end.
 //
-// Nothing may be blamed for what ran beside it: [Launches] says which launches have to be made again alone.
+// Nothing may be blamed for what ran beside it: [Launches] says which launches have to be made again alone, and which ran
+// beside free ones, so that the caller can tell.
 package headstart
 
 import (
@@ -28,6 +29,7 @@ type Launches struct {
 
 	mu     sync.Mutex
 	wanted []bisect.Request // may begin before their turn
+	quiet  bool             // none may, until others are wanted
 }
 
 // launch is one that has begun. report and timed are called by the launch itself.
@@ -35,7 +37,7 @@ type launch struct {
 	request bisect.Request
 	w       *workspace.Workspace // where it runs, and nothing else meanwhile
 	built   bisect.Outcome
-	beside  func(phase string) bool // whether it may be in a phase before its turn
+	beside  func(phase string) bool // whether it may be in a phase before its turn; nil: it runs freely
 	told    func(on bool)           // see [trial.Order.OnTimed]
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended
@@ -59,17 +61,48 @@ type launch struct {
 func (h *Launches) Want(next []bisect.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.wanted = slices.Clone(next)
+	h.wanted, h.quiet = slices.Clone(next), false
 }
 
-// Settle ends the launches that have begun and are not wanted any more, before r is made.
-func (h *Launches) Settle(r bisect.Request) {
+// Quiet lets no launch begin until others are wanted.
+func (h *Launches) Quiet() {
 	h.mu.Lock()
-	wanted := append(slices.Clone(h.wanted), r)
+	defer h.mu.Unlock()
+	h.quiet = true
+}
+
+// Settle ends the launches that have begun and are not wanted any more, before r is made. Those that run freely end by
+// themselves, as a killed program may leave something behind: if r must be alone, it waits for these.
+func (h *Launches) Settle(ctx context.Context, r bisect.Request) {
+	h.mu.Lock()
+	wanted, alone := append(slices.Clone(h.wanted), r), h.quiet || r.Timing
 	h.mu.Unlock()
+	for _, l := range h.begun {
+		if l.beside == nil && alone {
+			select {
+			case <-l.over:
+			case <-ctx.Done():
+			}
+		}
+	}
 	h.drop(func(l *launch) bool {
-		return !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
+		return !(l.beside == nil && l.runs()) && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
 	})
+}
+
+// runs reports that it has not ended.
+func (l *launch) runs() bool {
+	select {
+	case <-l.over:
+		return false
+	default:
+		return true
+	}
+}
+
+// Shares reports whether the launch of a request runs beside one that runs freely, or has begun as such a one.
+func (h *Launches) Shares(r bisect.Request) bool {
+	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.beside == nil && (l.request.ID() == r.ID() || l.runs()) })
 }
 
 // Wanted are the launches that are likely to be asked for after r, which is asked for now, and have not begun. There are none
@@ -79,7 +112,7 @@ func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
 	defer h.mu.Unlock()
 	h.wanted = slices.DeleteFunc(h.wanted, func(w bisect.Request) bool { return w.ID() == r.ID() })
 	for _, w := range h.wanted {
-		if h.find(w) < 0 && !h.harmed {
+		if h.find(w) < 0 && !h.harmed && !h.quiet {
 			next = append(next, w)
 		}
 	}
@@ -87,8 +120,8 @@ func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
 }
 
 // Begin begins a launch of a candidate that is built in a workspace. ctx outlives the launches beside it. Before its turn it
-// goes no further than the phases of which beside is true. The launch tells order.OnTimed when its times begin and cease to
-// count, which they may only in its turn.
+// goes no further than the phases of which beside is true; where beside is nil it runs freely. The launch tells order.OnTimed
+// when its times begin and cease to count, which they may only in its turn.
 func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bisect.Outcome, order trial.Order, beside func(phase string) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &launch{request: order.Request, w: w, built: built, beside: beside, told: order.OnTimed, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
@@ -186,15 +219,20 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
-	h.Void = h.Begun() > 0 && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
+	held := slices.ContainsFunc(h.begun, func(l *launch) bool { return l.beside != nil })
+	h.Void = held && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
 	h.harm(h.Void)
 }
 
-// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
+// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed; the caller judges
+// one that runs freely. One whose times
 // count has to end well. Others may well fail: what fails in a phase that ran beside nothing, or long after it was alone,
 // failed by itself.
 func (l *launch) blames(others bool) bool {
 	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
+	if l.beside == nil {
+		return false
+	}
 	return well && !o.Speaks || !well && (l.request.Timing || l.beside(o.Phase) && (others || o.Wall < 10*l.shared.Seconds()))
 }
 
@@ -258,7 +296,7 @@ func (l *launch) report(phase string, limit time.Duration) {
 	case l.counts && !trial.Prepares(phase):
 		l.spoiled = true
 		l.cancel()
-	case !l.beside(phase):
+	case l.beside != nil && !l.beside(phase):
 		l.waits = true
 		l.set()
 	}

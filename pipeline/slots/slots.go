@@ -285,7 +285,7 @@ func (s *Slots) fill(ctx context.Context, asked bisect.Request) {
 // next waits for the end of a trial and frees its slot.
 func (s *Slots) next() *running {
 	x := <-s.ended
-	x.outcome.Beside = x.beside
+	x.outcome.Beside = x.outcome.Beside || x.beside
 	s.running = slices.DeleteFunc(s.running, func(o *running) bool { return o == x })
 	if s.OnEnd != nil {
 		s.OnEnd(x.slot)

@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/bisect/sets"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
+	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/capacity"
 )
 
@@ -185,9 +186,12 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	o, err := s.Memory.Sample(ctx, r)
 	differ := false // the launch alone ended otherwise than the one beside others
 	if err == nil && o.Beside && !c.expected(r, o) {
-		was := o.Class
+		const apart = 2000 // from the launches that the search numbers
+		was, alone := o.Class, r
+		alone.Nth, alone.AnyStart = r.Nth+apart, !r.Timing // it may find what the first one compiled
 		s.OneByOne = true
-		o, err = s.Memory.Renew(ctx, r)
+		pipeline.Quiet(s.Pipe)
+		o, err = s.Memory.Sample(ctx, alone)
 		s.OneByOne, differ = false, o.Class != was
 	}
 	c.used = c.used || o.Beside
@@ -198,10 +202,10 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 }
 
 // expected reports whether a launch beside others ended as one of the ends did when it was launched alone: it passed,
-// or a searched commit failed in exactly the same way as the bad end.
+// or a searched commit failed in exactly the same way as the bad end. What the bad end shows is known from launches alone.
 func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
 	_, fail, _ := session.Examples(c.session.Launches)
-	return o.Class == bisect.OK || r.Purpose == bisect.Searching && o.EndsAs(fail)
+	return o.Class == bisect.OK && r.Purpose != bisect.EndBad || r.Purpose == bisect.Searching && o.EndsAs(fail)
 }
 
 // again reports that a search has to be repeated with launches made alone: those beside others contradict it, or it

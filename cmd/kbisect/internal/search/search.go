@@ -375,7 +375,12 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Cluster == nil && t.Policy.Spread == "" { // what is timed is launched in the first slot
-		plan.Soon = func(next []bisect.Request) { pipeline.Soon(t.Pipe, next) }
+		plan.Soon = func(next []bisect.Request) {
+			if t.OneByOne {
+				next = nil
+			}
+			pipeline.Soon(t.Pipe, next)
+		}
 		plan.Eager = pipeline.ManyProcessors()
 	}
 	if t.Policy.Learn {

@@ -254,7 +254,7 @@ func (s *Session) open(ctx context.Context) error {
 			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(), FallsBack: policy.FallsBack(s.Policy), CompileTimed: policy.CompileTimed(s.Policy), Learn: s.Policy.Learn, Prestart: IsSearch(*s.Record) && !s.Policy.NoAhead,
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
-		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: jobs, Devices: s.Devices.Watches,
+		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: jobs, Devices: s.Devices.Watches, Eager: pipeline.ManyProcessors(),
 		Dir: filepath.Join(root, "work", s.Record.ID), Session: s.Record.ID, Stopwatch: s.Stopwatch, OnPhase: s.Display.Activity,
 	}
 	if !s.Policy.OnDisk {
