@@ -213,9 +213,10 @@ func (q *Failure) keepTo(r *search.Run, bad int) {
 	r.Begin(q.Belief(r))
 }
 
-// shownClean reports that a culprit has failed from a clean build, or that this need not or cannot be seen.
+// shownClean reports that a culprit has failed from a clean build, again if a proof may begin early (AsProof), or cannot.
 func shownClean(q *Failure, r *search.Run, id string) bool {
-	return r.Search.Fast || r.Ledger.Tally(q, id, bisect.ConfirmCulprit).Fails > 0 || q.lost(r, id, bisect.ConfirmCulprit) != ""
+	fails := r.Ledger.Tally(q, id, bisect.ConfirmCulprit).Fails
+	return r.Search.Fast || fails > 1 || fails > 0 && !(r.Search.Eager && q.Complaint.Class == bisect.Wrong) || q.lost(r, id, bisect.ConfirmCulprit) != ""
 }
 
 // lost says why a commit could not be launched from a clean build; "" where it could, or was not.
@@ -369,8 +370,7 @@ func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) err
 			break
 		}
 	}
-	bad := f.r.Span.Bad()
-	if c := f.r.Span.Commits[k]; k != bad && c.Key != "" && c.Key == f.r.Span.Commits[bad].Key {
+	if c := f.r.Span.Commits[k]; k != f.r.Span.Bad() && c.Key != "" && c.Key == f.r.Span.Commits[f.r.Span.Bad()].Key {
 		f.r.DistrustKeys(c.ID)
 		return nil
 	}
@@ -438,9 +438,9 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 
 // AsProof implements search.Question: once the likeliest culprit is all but sure, a launch of its parent is made from
 // a clean build right away. So is one of a commit with the inputs of a parent, as long as launches of equal inputs
-// have ended alike. The culprit itself is launched for the proof only after the search has decided: that launch checks
-// the decision. Where the complaint comes only sometimes and no good commit shows it, that would take several launches,
-// of which those that pass leave the decision open again: there it need not wait.
+// have ended alike. The culprit itself is launched for the proof only after the search has decided: that launch checks the
+// decision. It need not wait where no good commit shows the complaint and it comes only sometimes, which takes several launches, of
+// which those that pass leave the decision open again; nor once where its proof has begun, as of wrong results on many processors.
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	b := r.Belief.(*belief.Failures)
 	p := b.Posterior()
@@ -448,7 +448,8 @@ func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	if i < 0 || p.Weight[k] <= 0.9 {
 		return false, nil
 	}
-	if i == k && p.Bad[k].Passes > 0 && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
+	first := r.Search.Eager && q.Complaint.Class == bisect.Wrong && r.Ledger.Tally(q, r.Span.Id(k), bisect.ConfirmCulprit).Launches() == 0
+	if i == k && (first || p.Bad[k].Passes > 0) && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
 		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
 		return true, err
 	}
