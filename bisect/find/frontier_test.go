@@ -159,3 +159,40 @@ func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {
 		}
 	}
 }
+
+// Where proofs begin beside the search, the first launch of the culprit's serves as the search's own, and one more follows
+// the decision: among commits of which each was as likely, it is never launched by the search once it is all but sure.
+func TestProofsServeTheSearch(t *testing.T) {
+	const n = 16
+	commits := numbered(n, 2)
+	saved := 0
+	for at := range n - 1 {
+		bad := commits[at].ID
+		launches := map[bool]map[bisect.Purpose]int{}
+		for _, eager := range []bool{false, true} {
+			made := map[bisect.Purpose]int{}
+			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Eager: eager}
+			s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+				if r.Candidate.Commit < bad {
+					return bisect.Outcome{Class: bisect.OK, Wall: 1}, nil
+				}
+				if r.Candidate.Commit == bad {
+					made[r.Purpose]++
+				}
+				return bisect.Outcome{Class: bisect.Wrong, Wall: 1}, nil
+			})
+			found, err := Culprits(t.Context(), s)
+			if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad || !found.Culprits[0].Confirmed {
+				t.Fatalf("%s: %+v, %v", bad, found.Culprits, err)
+			}
+			launches[eager] = made
+		}
+		if launches[false][bisect.ConfirmCulprit] != 1 || launches[true][bisect.ConfirmCulprit] != 2 {
+			t.Errorf("%s: launched for its proof %d times, and %d times where proofs begin early", bad, launches[false][bisect.ConfirmCulprit], launches[true][bisect.ConfirmCulprit])
+		}
+		saved += launches[false][bisect.Searching] - launches[true][bisect.Searching]
+	}
+	if saved == 0 {
+		t.Error("no proof has served a search")
+	}
+}

@@ -96,6 +96,12 @@ func proofSoon(r *Run) {
 	Soon(r, next...)
 }
 
+// EarlyProofs reports that what a proof launches first has often begun, or ended, by the time the search decides: it was
+// announced, loads and compiles without a build, and may show wrong results beside others.
+func EarlyProofs(r *Run, complaint bisect.Complaint) bool {
+	return r.Search.Eager && r.Search.Width < 2 && complaint.Class == bisect.Wrong
+}
+
 // side makes up to n launches at the same time, each on its own device where devices are kept apart. The belief
 // chooses them one by one, knowing which are taken; new commits come from the n quantiles k/(n+1) of the culprit's
 // place (judge.md 7). There are at most twice as many as the rest of the run is expected to take. Where the belief

@@ -83,12 +83,12 @@ func (x *process) imports() bool {
 	return x.order.Prestart != nil && !x.plain && x.alone && !x.w.Sandboxed() && IsPython(x.order.Recipe.WorkDir(x.w), x.argv)
 }
 
-// suits reports whether a process may be started early: nothing depends on how long it takes to start, or no time
-// counts from before the program's own phases.
+// suits reports whether a process may be started early: nothing depends on how long it takes to start, and it is not
+// to fail, which it would have to do again without; or no time counts from before the program's own phases.
 func (x *process) suits() bool {
 	p, r := x.order.Recipe, x.order.Request
 	counted := slices.ContainsFunc(p.Sources, func(s Source) bool { return s.From == "cpu" || s.From == metrics.Instructions })
-	return (r.AnyStart || r.Timing && !x.order.Reference.StartCounts(p) && !x.probed && !counted) && x.imports()
+	return (r.AnyStart && r.Purpose != bisect.ConfirmCulprit && r.Purpose != bisect.EndBad || r.Timing && !x.order.Reference.StartCounts(p) && !x.probed && !counted) && x.imports()
 }
 
 // early reports whether a process may start early: it says when it has loaded, or no time is compared but what it prints.

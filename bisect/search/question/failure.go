@@ -216,7 +216,7 @@ func (q *Failure) keepTo(r *search.Run, bad int) {
 // shownClean reports that a culprit has failed from a clean build, again if a proof may begin early (AsProof), or cannot.
 func shownClean(q *Failure, r *search.Run, id string) bool {
 	fails := r.Ledger.Tally(q, id, bisect.ConfirmCulprit).Fails
-	return r.Search.Fast || fails > 1 || fails > 0 && !(r.Search.Eager && q.Complaint.Class == bisect.Wrong) || q.lost(r, id, bisect.ConfirmCulprit) != ""
+	return r.Search.Fast || fails > 1 || fails > 0 && !search.EarlyProofs(r, q.Complaint) || q.lost(r, id, bisect.ConfirmCulprit) != ""
 }
 
 // lost says why a commit could not be launched from a clean build; "" where it could, or was not.
@@ -259,7 +259,7 @@ func (q *Failure) Prove(r *search.Run, set []int) (done bool, err error) {
 		if q.lost(r, p, bisect.ConfirmParent) != "" || f.cleared(b, set[0], p, m) {
 			continue
 		}
-		if q.Complaint.Class == bisect.Wrong && !shown && r.Ledger.Tally(q, p, bisect.ConfirmParent).Launches() > 0 {
+		if q.Complaint.Class == bisect.Wrong && !shown && r.Ledger.Tally(q, p, bisect.ConfirmParent).Launches() > 0 && r.Ledger.Tally(q, culprit, bisect.ConfirmCulprit).Launches() == 0 {
 			break // the culprit has loaded beside its parent
 		}
 		return f.tryParent(set[0], culprit, p)
@@ -448,7 +448,7 @@ func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	if i < 0 || p.Weight[k] <= 0.9 {
 		return false, nil
 	}
-	first := r.Search.Eager && q.Complaint.Class == bisect.Wrong && r.Ledger.Tally(q, r.Span.Id(k), bisect.ConfirmCulprit).Launches() == 0
+	first := search.EarlyProofs(r, q.Complaint) && r.Ledger.Tally(q, r.Span.Id(k), bisect.ConfirmCulprit).Launches() == 0
 	if i == k && (first || p.Bad[k].Passes > 0) && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
 		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
 		return true, err

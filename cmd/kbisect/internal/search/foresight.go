@@ -187,12 +187,13 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	differ := false // the launch alone ended otherwise than the one beside others
 	if err == nil && o.Beside && !c.expected(r, o) {
 		const apart = 2000 // from the launches that the search numbers
-		was, alone := o.Class, r
+		first, alone := o, r
 		alone.Nth, alone.AnyStart = r.Nth+apart, !r.Timing // it may find what the first one compiled
 		s.OneByOne = true
 		pipeline.Quiet(s.Pipe)
 		o, err = s.Memory.Sample(ctx, alone)
-		s.OneByOne, differ = false, o.Class != was
+		s.OneByOne, differ = false, o.Class != first.Class
+		o.Opened = first.Opened
 	}
 	c.used = c.used || o.Beside
 	if err == nil && (differ || session.Disagree(s)) {
@@ -202,10 +203,12 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 }
 
 // expected reports whether a launch beside others ended as one of the ends did when it was launched alone: it passed,
-// or a searched commit failed in exactly the same way as the bad end. What the bad end shows is known from launches alone.
+// or a searched commit failed in exactly the same way as the bad end. So may the culprit the first time: where that can run
+// beside others, the proof asks for it again. What the bad end shows is known from launches alone.
 func (c *careful) expected(r bisect.Request, o bisect.Outcome) bool {
 	_, fail, _ := session.Examples(c.session.Launches)
-	return o.Class == bisect.OK && r.Purpose != bisect.EndBad || r.Purpose == bisect.Searching && o.EndsAs(fail)
+	searched := r.Purpose == bisect.Searching || r.Purpose == bisect.ConfirmCulprit && r.Nth == 0
+	return o.Class == bisect.OK && r.Purpose != bisect.EndBad || searched && o.EndsAs(fail)
 }
 
 // again reports that a search has to be repeated with launches made alone: those beside others contradict it, or it
