@@ -224,10 +224,9 @@ func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	h.harm(h.Void)
 }
 
-// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed; the caller judges
-// one that runs freely. One whose times
+// blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
 // count has to end well. Others may well fail: what fails in a phase that ran beside nothing, or long after it was alone,
-// failed by itself.
+// failed by itself. Of one that runs freely the caller judges.
 func (l *launch) blames(others bool) bool {
 	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
 	if l.beside == nil {

@@ -183,6 +183,9 @@ type careful struct {
 // Sample implements bisect.Sampler. Its error is errDiffer once launches beside others are seen to differ.
 func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	s := c.session
+	if r.Purpose == bisect.ConfirmParent && crowded(s, r.Candidate) {
+		pipeline.Quiet(s.Pipe)
+	}
 	o, err := s.Memory.Sample(ctx, r)
 	differ := false // the launch alone ended otherwise than the one beside others
 	if err == nil && o.Beside && !c.expected(r, o) {
@@ -200,6 +203,21 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 		return o, errDiffer
 	}
 	return o, err
+}
+
+// crowded reports that a commit was launched a few times, and each time beside others: no proof rests on these alone.
+func crowded(s *session.Session, of bisect.Candidate) bool {
+	const few = 3 // a proof needs more
+	n := 0
+	for id, all := range s.Ledger.Known {
+		if id.Candidate != of {
+			continue
+		}
+		if n += len(all); slices.ContainsFunc(all, func(o bisect.Outcome) bool { return !o.Beside }) {
+			return false
+		}
+	}
+	return n >= few
 }
 
 // expected reports whether a launch beside others ended as one of the ends did when it was launched alone: it passed,

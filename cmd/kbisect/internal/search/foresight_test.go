@@ -108,37 +108,65 @@ func lasts(t *testing.T, n int, truth func(bisect.Request) bisect.Outcome, searc
 	return took, launches
 }
 
-// A launch beside others counts if it passed, or failed exactly as the bad end did; else it is made again alone.
+// A launch beside others counts if it passed, or failed exactly as the bad end did in the search or as the first one of the
+// culprit's proof; else it is made again alone, and what the first one opened stays known.
 func TestBesideOthersInAnotherWay(t *testing.T) {
 	bad := bisect.Outcome{Class: bisect.Wrong, Phase: "run", Exit: 1, Error: "ValueError", Wall: 1}
 	for _, x := range []struct {
 		name   string
 		change func(*bisect.Outcome)
 		why    bisect.Purpose
+		nth    int
 		again  bool
 	}{
-		{"as the bad end", func(*bisect.Outcome) {}, bisect.Searching, false},
-		{"in a proof", func(*bisect.Outcome) {}, bisect.ConfirmParent, true},
-		{"it passed", func(o *bisect.Outcome) { *o = bisect.Outcome{Class: bisect.OK} }, bisect.ConfirmParent, false},
-		{"another exception", func(o *bisect.Outcome) { o.Error = "OutOfMemoryError" }, bisect.Searching, true},
-		{"another exit code", func(o *bisect.Outcome) { o.Exit = 2 }, bisect.Searching, true},
-		{"another phase", func(o *bisect.Outcome) { o.Phase = "build" }, bisect.Searching, true},
+		{"as the bad end", func(*bisect.Outcome) {}, bisect.Searching, 0, false},
+		{"in a proof", func(*bisect.Outcome) {}, bisect.ConfirmParent, 0, true},
+		{"the culprit", func(*bisect.Outcome) {}, bisect.ConfirmCulprit, 0, false},
+		{"the culprit once more", func(*bisect.Outcome) {}, bisect.ConfirmCulprit, 1, true},
+		{"the bad end", func(*bisect.Outcome) {}, bisect.EndBad, 0, true},
+		{"the bad end passed", func(o *bisect.Outcome) { *o = bisect.Outcome{Class: bisect.OK} }, bisect.EndBad, 0, true},
+		{"it passed", func(o *bisect.Outcome) { *o = bisect.Outcome{Class: bisect.OK} }, bisect.ConfirmParent, 0, false},
+		{"another exception", func(o *bisect.Outcome) { o.Error = "OutOfMemoryError" }, bisect.Searching, 0, true},
+		{"another exit code", func(o *bisect.Outcome) { o.Exit = 2 }, bisect.Searching, 0, true},
+		{"another phase", func(o *bisect.Outcome) { o.Phase = "build" }, bisect.Searching, 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			j := virtualJob(1, func(bisect.Request) bisect.Outcome { return bad })
 			j.Launches = []report.Launch{
 				{Purpose: bisect.EndGood, Outcome: bisect.Outcome{Class: bisect.OK}}, {Purpose: bisect.EndBad, Outcome: bad},
 			}
-			r := bisect.Request{Candidate: bisect.Candidate{Commit: "c"}, Purpose: x.why}
+			r := bisect.Request{Candidate: bisect.Candidate{Commit: "c"}, Purpose: x.why, Nth: x.nth}
 			o := bad
 			x.change(&o)
-			o.Beside = true
+			o.Beside, o.Opened = true, []string{"check.py"}
 			j.Ledger.Known[r.ID()] = []bisect.Outcome{o}
 			got, err := (&careful{session: j}).Sample(t.Context(), r)
-			if got.Beside == x.again || err != nil && !errors.Is(err, errDiffer) {
+			if got.Beside == x.again || len(got.Opened) != 1 || err != nil && !errors.Is(err, errDiffer) {
 				t.Errorf("%s: made again %v, %v", x.name, !got.Beside, err)
 			}
 		})
+	}
+}
+
+// A commit whose launches all ran beside others gets one alone before a proof rests on it.
+func TestCrowded(t *testing.T) {
+	c := bisect.Candidate{Commit: "c"}
+	id := func(why bisect.Purpose, nth int) bisect.TrialID {
+		return bisect.TrialID{Candidate: c, Purpose: why, Nth: nth}
+	}
+	beside, alone := []bisect.Outcome{{Beside: true}}, []bisect.Outcome{{}}
+	for _, x := range []struct {
+		made [3][]bisect.Outcome
+		want bool
+	}{
+		{[3][]bisect.Outcome{beside, beside, beside}, true}, {[3][]bisect.Outcome{beside, alone, beside}, false}, {[3][]bisect.Outcome{beside, nil, beside}, false},
+	} {
+		j := virtualJob(1, nil)
+		j.Ledger.Known[id(bisect.Searching, 0)], j.Ledger.Known[id(bisect.ConfirmParent, 0)], j.Ledger.Known[id(bisect.ConfirmParent, 1)] = x.made[0], x.made[1], x.made[2]
+		j.Ledger.Known[bisect.TrialID{Candidate: bisect.Candidate{Commit: "other"}}] = alone
+		if got := crowded(j, c); got != x.want {
+			t.Errorf("%v: %v", x.made, got)
+		}
 	}
 }
 
