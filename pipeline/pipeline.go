@@ -44,6 +44,7 @@ type Pipeline struct {
 	firsts     firsts.Launches
 	plain      map[bisect.Purpose]plainly // by end, see startShows
 	settled    map[bisect.Purpose]bool    // whether an early start of an end shows is known, or will not be
+	shown      map[bisect.Purpose]int     // early launches of an end that gave other numbers
 	failure    bisect.Outcome             // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
@@ -80,7 +81,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
-		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]plainly{}, settled: map[bisect.Purpose]bool{},
+		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]plainly{}, settled: map[bisect.Purpose]bool{}, shown: map[bisect.Purpose]int{},
 	}
 	p.workspaces.config = &p.Config
 	if c.Recipe.Prestart {
@@ -163,6 +164,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 func Scatters(p *Pipeline, past map[string]bisect.Scatter) { p.firsts.Past = past }
 
 const (
+	shows        = 2 // early launches of an end that give other numbers, after which nothing starts early
 	infraTries   = 3 // tries of a trial that the machine spoils; then Sample fails
 	spoiledTries = 3 // tries of a trial whose times are doubtful; then they count, and are marked
 
@@ -262,9 +264,9 @@ type plainly struct {
 	outcome bisect.Outcome
 }
 
-// startShows reports that a launch gave other numbers because it was started early, and has nothing start early any more: it may time
-// what is imported, or set something up before it imports. The first early launch of each end tells, where programs do not say when
-// they have loaded.
+// startShows reports that a launch of an end, which was started early, gave other numbers than one that was not, so that it is made
+// again. Where that comes twice nothing starts early any more: the program may time what is imported, or set something up before it
+// imports. Once may be by chance. The first early launches of each end tell, where programs do not say when they have loaded.
 func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
 	switch {
 	case !r.Purpose.IsEnd() || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
@@ -274,8 +276,10 @@ func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
 		p.settled[r.Purpose] = true
 		prestart.Alike(p.prestart, r.Purpose)
 	case r.Timing:
-		p.settled[bisect.EndGood], p.settled[bisect.EndBad] = true, true
-		p.prestart.Doubt(nil)
+		if p.shown[r.Purpose]++; p.shown[r.Purpose] == shows {
+			p.settled[bisect.EndGood], p.settled[bisect.EndBad] = true, true
+			p.prestart.Doubt(nil)
+		}
 		return true
 	}
 	return false
@@ -294,11 +298,13 @@ func settle(ctx context.Context, p *Pipeline, r bisect.Request) error {
 			continue
 		}
 		again.Nth, again.Timing, again.Clean = again.Nth+apart, true, false
-		o, err := p.once(ctx, again, 1)
-		if err != nil {
-			return err
+		for shows := true; shows && !p.settled[end]; {
+			o, err := p.once(ctx, again, 1)
+			if err != nil {
+				return err
+			}
+			shows = startShows(p, again, o)
 		}
-		startShows(p, again, o)
 		p.settled[end] = true
 	}
 	return nil

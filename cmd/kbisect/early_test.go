@@ -204,11 +204,18 @@ with open(os.environ["NOTES"], "a") as f:
 us = (installed.us or (77 if sys.argv[1] == "mode" else float(open("us").read()))) * (1 + 0.0005 * (os.getpid() % 7))
 if sys.argv[1] in ("imports", "share"):
     us = us * 2e3 + (0 if early else 3e5)
-print({"time": "took %f us" % us, "mode": "took %f us" % us, "rate": "reached %f GB/s" % (1e5 / us), "long": "took %f us" % (us * 1e4), "imports": "took %f us" % us, "share": "took %f us" % (us / 1e5)}[sys.argv[1]])
+if sys.argv[1] == "chance" and early:
+    try:
+        os.mkdir(os.environ["NOTES"] + "-once")
+        us *= 1.3
+    except FileExistsError:
+        pass
+print({"time": "took %f us" % us, "chance": "took %f us" % us, "mode": "took %f us" % us, "rate": "reached %f GB/s" % (1e5 / us), "long": "took %f us" % (us * 1e4), "imports": "took %f us" % us, "share": "took %f us" % (us / 1e5)}[sys.argv[1]])
 `
 
 // A program that prints its times and says nothing else starts early, if its times cannot cover what it imports, and if either end
-// times the same: what it imports may depend on what it sets up before.
+// times the same, at the second try at the latest, as other numbers may come by chance: what it imports may depend on what it sets
+// up before.
 func TestInterpretersOfProgramsThatSayNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
@@ -226,8 +233,9 @@ func TestInterpretersOfProgramsThatSayNothing(t *testing.T) {
 		{"time", took, true, 0, nil}, // the first launches of the ends are of any kind then
 		{"long", took, false, 0, slow},
 		{"imports", took, false, 0, slow},
-		{"share", took, false, 1, slow},
-		{"mode", took, false, 2, slow},
+		{"chance", took, true, 0, slow},
+		{"share", took, false, 2, slow},
+		{"mode", took, false, 3, slow},
 		{"rate", "[metric]\nname = \"rate\"\nfrom = \"regex\"\nbetter = \"higher\"\npattern = 'reached (?P<value>[0-9.]+) (?P<unit>GB/s)'\n", false, 0, slow},
 	} {
 		t.Run(x.prints, func(t *testing.T) {
@@ -308,7 +316,8 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 			for _, why := range strings.Fields(text) {
 				compiled[why]++
 			}
-			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || (compiled["search"] > 2) != poison {
+			again := compiled["search"] > 2 || compiled["confirm-parent"] > 2 // a proof contradicts what rests on a wrong entry
+			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || again != poison {
 				t.Errorf("compiled in launches of %v", compiled)
 			}
 		})
@@ -516,7 +525,11 @@ import installed
 			commits := r.commits(6, func(i int) map[string]string {
 				return map[string]string{"bench.py": "slow = 1\n" + x.prelude + strings.ReplaceAll(leavingBench, "float(open", "slow * float(open"), "us": fmt.Sprint(100 + 15*(i/4))}
 			})
-			text, _ := r.noted(commits, 4, `["python3", "bench.py", "1", "0.3"`+x.compiles+`]`, x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
+			load := 1     // seconds
+			if x.beside { // both sides are to begin meanwhile, however busy the machine is
+				load = 3
+			}
+			text, _ := r.noted(commits, 4, fmt.Sprintf(`["python3", "bench.py", "%d", "0.3"%s]`, load, x.compiles), x.toml, []string{"--jobs", "1"}, "PYTHONPATH="+installed(t, ""))
 			made, times := map[string]leaving{}, map[string]int{} // the first that ended well, and how many did
 			searched := 0.0                                       // when the last launch of the search had taken its times
 			for _, l := range left(t, text) {

@@ -79,7 +79,7 @@ const (
 	few   = 2  // processes of a kind that wait in one workspace; up to four times as many if imports are slow and processors many
 	most  = 40 // wait all together
 	slow  = 5 * time.Second
-	idle  = 2 * time.Second // an import between launches may take at least this long, as the machine may be busy
+	idle  = 5 * time.Second // an import between launches may take at least this long, as the machine may be busy
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
 )
