@@ -79,6 +79,7 @@ const (
 	few   = 2  // processes of a kind that wait in one workspace; up to four times as many if imports are slow and processors many
 	most  = 40 // wait all together
 	slow  = 5 * time.Second
+	busy  = time.Second     // an import may take at least this long on a busy machine
 	idle  = 5 * time.Second // an import between launches may take at least this long, as the machine may be busy
 	many  = 8
 	least = 200 // imported modules; with fewer, an import ends so soon that nothing is gained
@@ -329,7 +330,7 @@ func soon(p *Pool, match func(*Waiter) bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.waiting, func(x *Waiter) bool {
-		most := p.patience
+		most := max(p.patience, busy)
 		if x.idle { // others import at the same time, and all that is imported is used
 			most = max(3*most, idle)
 		}
