@@ -164,7 +164,7 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 func Scatters(p *Pipeline, past map[string]bisect.Scatter) { p.firsts.Past = past }
 
 const (
-	shows        = 2 // early launches of an end that give other numbers, after which nothing starts early
+	startTries   = 2 // early launches of an end; if all give other numbers, nothing starts early
 	infraTries   = 3 // tries of a trial that the machine spoils; then Sample fails
 	spoiledTries = 3 // tries of a trial whose times are doubtful; then they count, and are marked
 
@@ -276,7 +276,7 @@ func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
 		p.settled[r.Purpose] = true
 		prestart.Alike(p.prestart, r.Purpose)
 	case r.Timing:
-		if p.shown[r.Purpose]++; p.shown[r.Purpose] == shows {
+		if p.shown[r.Purpose]++; p.shown[r.Purpose] == startTries {
 			p.settled[bisect.EndGood], p.settled[bisect.EndBad] = true, true
 			p.prestart.Doubt(nil)
 		}
@@ -298,12 +298,12 @@ func settle(ctx context.Context, p *Pipeline, r bisect.Request) error {
 			continue
 		}
 		again.Nth, again.Timing, again.Clean = again.Nth+apart, true, false
-		for shows := true; shows && !p.settled[end]; {
+		for other := true; other && !p.settled[end]; {
 			o, err := p.once(ctx, again, 1)
 			if err != nil {
 				return err
 			}
-			shows = startShows(p, again, o)
+			other = startShows(p, again, o)
 		}
 		p.settled[end] = true
 	}

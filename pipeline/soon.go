@@ -59,12 +59,10 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		order, warmsUp := orderOf(p, next, 1), p.reference.Times["warmup"] > 0
 		if end {
 			warmsUp = trial.Mentions(w, order, strings.TrimSuffix(harness.Module, ".py"))
-			says := warmsUp || trial.Mentions(w, order, trial.ProtocolVariable)
-			if free = free && !says; !says && !free {
+			if warmsUp || trial.Mentions(w, order, trial.ProtocolVariable) {
+				order.Reference.Speaks, free = new(true), false
+			} else if !free {
 				continue
-			}
-			if says {
-				order.Reference.Speaks = new(true)
 			}
 		}
 		beside := trial.Beside(*c, warmsUp)

@@ -87,7 +87,7 @@ func TestDemoFitsATerminal(t *testing.T) {
 		}
 		for _, row := range c.rows {
 			if row == "workaround" && strings.Contains(text, "not searched completely") {
-				continue // as it says itself: on a busy machine there is no time for it
+				continue // a busy machine has no time to look for one, and says so
 			}
 			if !regexp.MustCompile("\n  " + row + " ").MatchString(text[at:]) {
 				t.Errorf("the last screen has no %s:%s", row, text)

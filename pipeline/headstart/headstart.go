@@ -78,7 +78,7 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request) {
 	wanted, alone := append(slices.Clone(h.wanted), r), h.quiet || r.Timing
 	h.mu.Unlock()
 	for _, l := range h.begun {
-		if l.beside == nil && alone {
+		if l.free() && alone {
 			select {
 			case <-l.over:
 			case <-ctx.Done():
@@ -86,9 +86,12 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request) {
 		}
 	}
 	h.drop(func(l *launch) bool {
-		return !(l.beside == nil && l.runs()) && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
+		return !(l.free() && l.runs()) && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
 	})
 }
+
+// free reports that it runs to its end beside others.
+func (l *launch) free() bool { return l.beside == nil }
 
 // runs reports that it has not ended.
 func (l *launch) runs() bool {
@@ -102,7 +105,7 @@ func (l *launch) runs() bool {
 
 // Shares reports whether the launch of a request runs beside one that runs freely, or has begun as such a one.
 func (h *Launches) Shares(r bisect.Request) bool {
-	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.beside == nil && (l.request.ID() == r.ID() || l.runs()) })
+	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.free() && (l.request.ID() == r.ID() || l.runs()) })
 }
 
 // Wanted are the launches that are likely to be asked for after r, which is asked for now, and have not begun. There are none
@@ -219,7 +222,7 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
-	held := slices.ContainsFunc(h.begun, func(l *launch) bool { return l.beside != nil })
+	held := slices.ContainsFunc(h.begun, func(l *launch) bool { return !l.free() })
 	h.Void = held && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
 	h.harm(h.Void)
 }
@@ -229,7 +232,7 @@ func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
 // failed by itself. Of one that runs freely the caller judges.
 func (l *launch) blames(others bool) bool {
 	o, well := l.run.Outcome, l.run.Outcome.Class == bisect.OK
-	if l.beside == nil {
+	if l.free() {
 		return false
 	}
 	return well && !o.Speaks || !well && (l.request.Timing || l.beside(o.Phase) && (others || o.Wall < 10*l.shared.Seconds()))
@@ -295,7 +298,7 @@ func (l *launch) report(phase string, limit time.Duration) {
 	case l.counts && !trial.Prepares(phase):
 		l.spoiled = true
 		l.cancel()
-	case l.beside != nil && !l.beside(phase):
+	case !l.free() && !l.beside(phase):
 		l.waits = true
 		l.set()
 	}
