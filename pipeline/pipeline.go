@@ -42,9 +42,8 @@ type Pipeline struct {
 	workspaces workspaces
 	reference  trial.Reference // what good trials have shown
 	firsts     firsts.Launches
-	plain      map[bisect.Purpose]plainly // by end, see startShows
-	settled    map[bisect.Purpose]bool    // whether an early start of an end shows is known, or will not be
-	shown      map[bisect.Purpose]int     // early launches of an end that gave other numbers
+	starts     map[bisect.Purpose]*starts // by end
+	plainly    bool                       // the next launch is not started early
 	failure    bisect.Outcome             // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
@@ -81,7 +80,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
-		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, plain: map[bisect.Purpose]plainly{}, settled: map[bisect.Purpose]bool{}, shown: map[bisect.Purpose]int{},
+		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, starts: map[bisect.Purpose]*starts{bisect.EndGood: {}, bisect.EndBad: {}},
 	}
 	p.workspaces.config = &p.Config
 	if c.Recipe.Prestart {
@@ -258,54 +257,67 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	}
 }
 
-// plainly is the last launch of an end that was not started early.
-type plainly struct {
-	request bisect.Request
-	outcome bisect.Outcome
+// starts are what launches of an end have told about early starts.
+type starts struct {
+	request bisect.Request // of the last one that was not started early
+	plain   []bisect.Outcome
+	others  int  // early ones that gave other numbers
+	settled bool // it is known whether an early start shows, or will not be
 }
 
-// startShows reports that a launch of an end, which was started early, gave other numbers than one that was not, so that it is made
-// again. Where that comes twice nothing starts early any more: the program may time what is imported, or set something up before it
-// imports. Once may be by chance. The first early launches of each end tell, where programs do not say when they have loaded.
+// startShows reports that a launch of an end, which was started early, gave other numbers than those that were not, so that it is
+// made again plainly. Where that comes twice nothing starts early any more: the program may time what is imported, or set something
+// up before it imports. Once may be by chance, and once at each end where numbers scatter. The first early launches of each end
+// tell, where programs do not say when they have loaded.
 func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
+	p.plainly = false
+	s, other := p.starts[r.Purpose], p.starts[r.Purpose.Other()]
+	if s == nil || s.settled || o.Class != bisect.OK || o.Speaks {
+		return false
+	}
+	if !o.Ahead {
+		s.request, s.plain = r, append(s.plain, o)
+		return false
+	}
+	alike, clear := firsts.Alike(o, s.plain, other.plain)
 	switch {
-	case !r.Purpose.IsEnd() || o.Class != bisect.OK || o.Speaks || p.settled[r.Purpose]:
-	case !o.Ahead:
-		p.plain[r.Purpose] = plainly{r, o}
-	case r.Timing && firsts.Alike(o, p.plain[r.Purpose].outcome, p.plain[r.Purpose.Other()].outcome):
-		p.settled[r.Purpose] = true
+	case !r.Timing:
+	case alike:
+		s.settled = true
 		prestart.Alike(p.prestart, r.Purpose)
-	case r.Timing:
-		if p.shown[r.Purpose]++; p.shown[r.Purpose] == startTries {
-			p.settled[bisect.EndGood], p.settled[bisect.EndBad] = true, true
+	default:
+		p.plainly = true
+		if s.others++; s.others == startTries || clear && s.others+other.others == startTries {
+			s.settled, other.settled = true, true
 			p.prestart.Doubt(nil)
 		}
-		return true
 	}
-	return false
+	return p.plainly
 }
 
 // settle launches each end early that has not been, before the first launch of a search, to find out whether an early start shows.
 // These launches count for nothing else.
 func settle(ctx context.Context, p *Pipeline, r bisect.Request) error {
 	const apart = 1000 // from the launches that count
+	good, bad := p.starts[bisect.EndGood], p.starts[bisect.EndBad]
 	if r.Purpose != bisect.Searching || p.prestart == nil || p.clean || p.reference.Longest == 0 || p.reference.Covers || !trial.OnlyBetween(orderOf(p, r, 1)) {
 		return nil
 	}
-	for _, end := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
-		again := p.plain[end].request
-		if p.settled[end] || len(p.plain) < 2 || !p.prestart.Knows(again) {
+	for _, s := range []*starts{good, bad} {
+		again := s.request
+		if len(good.plain)*len(bad.plain) == 0 || !p.prestart.Knows(again) {
 			continue
 		}
 		again.Nth, again.Timing, again.Clean = again.Nth+apart, true, false
-		for other := true; other && !p.settled[end]; {
+		for asked := true; asked && !s.settled; {
+			plainly := p.plainly
 			o, err := p.once(ctx, again, 1)
 			if err != nil {
 				return err
 			}
-			other = startShows(p, again, o)
+			asked = startShows(p, again, o) || plainly
 		}
-		p.settled[end] = true
+		s.settled = true
 	}
 	return nil
 }
@@ -595,7 +607,7 @@ func greeted(ctx context.Context, p *Pipeline) error {
 // orderOf is the order for a launch of a request. Report and OnTimed are for the caller to set.
 func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
 	pool := p.prestart
-	if p.clean { // a launch has contradicted another one, for which an early start or a late end may be to blame
+	if p.clean || p.plainly { // a launch has contradicted another one, for which an early start or a late end may be to blame
 		pool.Await(nil)
 		pool = nil
 	}

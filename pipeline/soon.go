@@ -93,3 +93,6 @@ func runsFreely(p *Pipeline, r bisect.Request) bool {
 // Quiet lets nothing begin beside the launches that follow until others are said to be likely, and has them wait for what
 // runs freely.
 func Quiet(p *Pipeline) { p.headStart.Quiet() }
+
+// Crowded reports that a launch runs freely that has not been asked for yet, and may never be.
+func Crowded(p *Pipeline) bool { return p.headStart.Shares(bisect.Request{}) }

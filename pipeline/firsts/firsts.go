@@ -83,24 +83,22 @@ func (f *Launches) Serve(name string) bool {
 
 // spread says where the warm launches of an end lie in one case, in logarithms: their mean, their range, and how
 // far from the mean the farthest cold one is. It is NaN if a launch lacks the number.
-type spread struct{ mean, scatter, off float64 }
+type spread struct{ mean, least, most, scatter, off float64 }
 
-// Alike reports whether a launch of an end that was started early gives the numbers of one that was not: they lie closer together than
-// a quarter of what the ends differ by, in logarithms.
-func Alike(early, plain, other bisect.Outcome) bool {
-	off, step := 0.0, 0.0
+// Alike reports whether a launch of an end that was started early gives the numbers of plain ones: they lie among these, or closer to
+// them than a quarter of what plain launches of the two ends differ by, in logarithms. other are those of the other end. Where it
+// does not, clear says that plain launches of an end scatter far less than that.
+func Alike(early bisect.Outcome, plain, other []bisect.Outcome) (alike, clear bool) {
+	const far = 3 // times what they scatter by
+	off, step, scatter := 0.0, 0.0, 0.0
 	for _, s := range early.Series {
-		value := func(o bisect.Outcome) (float64, bool) {
-			return metric.Metric{Name: s.Metric}.Value(bisect.Outcome{Series: o.Series}, s.Case) // with the probe or not
-		}
-		a, _ := value(early)
-		b, sent := value(plain)
-		c, also := value(other)
-		if sent && also {
-			off, step = max(off, math.Abs(math.Log(a/b))), max(step, math.Abs(math.Log(b/c)))
+		m := metric.Metric{Name: s.Metric}
+		a, b, c := end{warm: []bisect.Outcome{early}}.read(m, s.Case), end{warm: plain}.read(m, s.Case), end{warm: other}.read(m, s.Case)
+		if d := math.Abs(b.mean - c.mean); d >= 0 {
+			off, step, scatter = max(off, b.least-a.mean, a.mean-b.most), max(step, d), max(scatter, b.scatter, c.scatter)
 		}
 	}
-	return off < step/4 // and no NaN
+	return off < step/4, max(len(plain), len(other)) > 1 && off > far*scatter
 }
 
 // read is the spread of one case of a metric; "" is the geometric mean over all.
@@ -117,7 +115,7 @@ func (e end) read(m metric.Metric, one string) spread {
 		y := level(o)
 		least, most, sum = min(least, y), max(most, y), sum+y
 	}
-	s := spread{mean: sum / float64(len(e.warm)), scatter: most - least}
+	s := spread{mean: sum / float64(len(e.warm)), least: least, most: most, scatter: most - least}
 	for _, o := range e.cold {
 		s.off = max(s.off, math.Abs(level(o)-s.mean))
 	}

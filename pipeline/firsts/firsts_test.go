@@ -111,22 +111,45 @@ func TestAlike(t *testing.T) {
 		}
 		return o
 	}
+	all := func(launches ...bisect.Outcome) []bisect.Outcome { return launches }
 	for _, c := range []struct {
-		early, plain, other bisect.Outcome
-		want                bool
+		early        bisect.Outcome
+		plain, other []bisect.Outcome
+		want         bool
 	}{
-		{launch(102), launch(100), launch(140), true},
-		{launch(110), launch(100), launch(140), false},
-		{launch(90), launch(100), launch(140), false},
-		{launch(140), launch(100), launch(140), false},
-		{launch(100, 100), launch(101, 100), launch(100, 140), true},
-		{launch(120, 100), launch(100, 100), launch(100, 140), false},
-		{launch(100), launch(100), launch(100), false},
-		{launch(100), launch(100), launch(), false},
-		{launch(), launch(100), launch(140), false},
+		{launch(102), all(launch(100)), all(launch(140)), true},
+		{launch(110), all(launch(100)), all(launch(140)), false},
+		{launch(90), all(launch(100)), all(launch(140)), false},
+		{launch(140), all(launch(100)), all(launch(140)), false},
+		{launch(100, 100), all(launch(101, 100)), all(launch(100, 140)), true},
+		{launch(120, 100), all(launch(100, 100)), all(launch(100, 140)), false},
+		{launch(100), all(launch(100)), all(launch(100)), false},
+		{launch(100), all(launch(100)), all(launch()), false},
+		{launch(100), nil, all(launch(140)), false},
+		{launch(), all(launch(100)), all(launch(140)), false},
+		// Plain ones scatter as well.
+		{launch(170), all(launch(130), launch(200)), all(launch(400)), true},
+		{launch(210), all(launch(130), launch(200)), all(launch(400)), true},
+		{launch(100), all(launch(130), launch(200)), all(launch(400)), false},
+		{launch(260), all(launch(130), launch(200)), all(launch(400)), false},
+		{launch(1), all(launch(10), launch(2)), all(launch(20), launch(4)), false},
 	} {
-		if got := Alike(c.early, c.plain, c.other); got != c.want {
-			t.Errorf("%v, %v and %v: %v", c.early.Series, c.plain.Series, c.other.Series, got)
+		if got, _ := Alike(c.early, c.plain, c.other); got != c.want {
+			t.Errorf("%v, %v and %v: %v", c.early, c.plain, c.other, got)
+		}
+	}
+	for _, c := range []struct {
+		plain, other []bisect.Outcome
+		want         bool
+	}{
+		{all(launch(100)), all(launch(140)), false},
+		{all(launch(100), launch(101)), all(launch(140)), true},
+		{all(launch(100)), all(launch(140), launch(141)), true},
+		{all(launch(100), launch(130)), all(launch(140), launch(141)), false},
+		{all(launch(100), launch(101)), all(launch(140), launch(190)), false},
+	} {
+		if _, clear := Alike(launch(70), c.plain, c.other); clear != c.want {
+			t.Errorf("%v and %v: clear %v", c.plain, c.other, clear)
 		}
 	}
 }

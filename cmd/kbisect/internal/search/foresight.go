@@ -205,9 +205,13 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 	return o, err
 }
 
-// crowded reports that a commit was launched a few times, and each time beside others: no proof rests on these alone.
+// crowded reports that a commit was launched a few times, and each time beside others: no proof rests on these alone. While
+// others still run for which a launch alone would have to wait, it may be a few more.
 func crowded(s *session.Session, of bisect.Candidate) bool {
-	const few = 3 // a proof needs more
+	few := 3 // a proof needs about six
+	if pipeline.Crowded(s.Pipe) {
+		few = 5
+	}
 	n := 0
 	for id, all := range s.Ledger.Known {
 		if id.Candidate != of {
