@@ -206,11 +206,11 @@ func (c *careful) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome,
 }
 
 // crowded reports that a commit was launched a few times, and each time beside others: no proof rests on these alone. While
-// others still run for which a launch alone would have to wait, it may be a few more.
+// others still run for which a launch alone would have to wait, it may be one more.
 func crowded(s *session.Session, of bisect.Candidate) bool {
-	few := 3 // a proof needs about six
+	few := 3 // a proof needs five
 	if pipeline.Crowded(s.Pipe) {
-		few = 5
+		few++
 	}
 	n := 0
 	for id, all := range s.Ledger.Known {
