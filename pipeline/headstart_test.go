@@ -279,6 +279,69 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 	}
 }
 
+// exclusiveBench cannot compile beside another one, and leaves a lock behind if it is killed meanwhile.
+const exclusiveBench = `import os, sys, time
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+lock, why = os.environ["BENCH_LOG"] + "-lock", os.environ["KBISECT_PURPOSE"]
+held, end = lock + "-held", time.monotonic() + 20
+time.sleep(0.4)
+out.write("phase: compile\n")
+while why == "confirm-parent" and not os.path.exists(held) and time.monotonic() < end:
+    time.sleep(0.01)
+try:
+    os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+except FileExistsError:
+    sys.exit(3)
+if why == "confirm-culprit":
+    open(held, "w").close()
+    time.sleep(1)
+os.remove(lock)
+for phase in ("warmup", "measure"):
+    out.write("phase: %s\n" % phase)
+    time.sleep(0.1)
+out.write("sample: 10 us\nphase: teardown\n")
+`
+
+// What has begun is not killed while it works: the one in turn, which failed beside it, and others that come before it find no
+// lock of its.
+func TestHeadStartLeavesNoLock(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	for _, next := range []bisect.Purpose{bisect.ConfirmParent, bisect.Searching} {
+		t.Run(string(next), func(t *testing.T) {
+			t.Parallel()
+			body := []fixtures.Change{fixtures.Write("bench.py", exclusiveBench)}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")), append(body, fixtures.Write("next", "1")))
+			c := b.Config
+			c.Dir += "-lock"
+			c.Recipe.Prestart, c.Recipe.SampleMetric = true, "t"
+			p, err := New(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			culprit := b.timed(bisect.ConfirmCulprit, 2)
+			for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(next, 0), b.timed(bisect.Searching, 1), culprit} {
+				Soon(p, nil)
+				if i == 1 {
+					Soon(p, []bisect.Request{culprit})
+				}
+				o, err := p.Sample(t.Context(), r)
+				if again := len(o.Repeated) > 0; err != nil || o.Class != bisect.OK || again && i != 1 && i != 2 {
+					t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
+				}
+				if i == 1 && next == bisect.ConfirmParent && len(o.Repeated) != 1 {
+					t.Error("it was not launched beside the culprit")
+				}
+			}
+			if p.headStart.Begun() > 0 {
+				t.Error("what was not wanted any more is still there")
+			}
+		})
+	}
+}
+
 // silentBench says nothing. It takes a while to fill empty caches, and fails where STATUS is 1.
 const silentBench = `import os, sys, time
 log = open(os.environ["BENCH_LOG"], "a", buffering=1)

@@ -181,7 +181,7 @@ const (
 func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outcome, failed error) {
 	defer func() { failed = resumable(failed) }()
 	p.Config.doing("preparing")
-	p.headStart.Settle(ctx, r)
+	p.headStart.Settle(ctx, r, p.clean)
 	turns(p, r)
 	p.ahead.enter(p.Config.Slot, p.job(r))
 	defer func() {
@@ -670,7 +670,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	run, begun, err := p.headStart.Take(ctx, order)
 	if !begun {
 		run, err = trial.Launch(ctx, w, order)
-		p.headStart.Beside(order, run, err)
+		p.headStart.Beside(ctx, order, run, err)
 	}
 	p.headStart.Freeze(false, r.Timing)
 	late := turn.End()

@@ -45,7 +45,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 			loads = p.reference.Times[bisect.WholeTrial]
 		}
 		switch {
-		case p.headStart.Begun() >= most:
+		case p.headStart.Needed() >= most:
 			return
 		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || loads < worthHeadStart):
 			continue

@@ -41,6 +41,8 @@ type launch struct {
 	told    func(on bool)           // see [trial.Order.OnTimed]
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended
+	still   chan struct{} // closed when it has done what it may before its turn
+	needed  bool          // it was wanted when a launch was last asked for
 	run     trial.Launched
 	err     error
 	began   time.Time
@@ -71,9 +73,13 @@ func (h *Launches) Quiet() {
 	h.quiet = true
 }
 
-// Settle ends the launches that have begun and are not wanted any more, before r is made. Those that run freely end by
-// themselves, as a killed program may leave something behind: if r must be alone, it waits for these.
-func (h *Launches) Settle(ctx context.Context, r bisect.Request) {
+// Settle ends the launches that have begun and are not wanted any more, before r is made, once they stand still, as a program that is
+// killed while it works may leave something behind, such as a lock. Those that run freely end by themselves: if r must be alone, it
+// waits for these. With none, all that have begun end.
+func (h *Launches) Settle(ctx context.Context, r bisect.Request, none bool) {
+	if none {
+		h.end(ctx)
+	}
 	h.mu.Lock()
 	wanted, alone := append(slices.Clone(h.wanted), r), h.quiet || r.Timing
 	h.mu.Unlock()
@@ -86,12 +92,25 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request) {
 		}
 	}
 	h.drop(func(l *launch) bool {
-		return !(l.free() && l.runs()) && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
+		l.needed = slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
+		return !l.needed && !l.works()
 	})
 }
 
 // free reports that it runs to its end beside others.
 func (l *launch) free() bool { return l.beside == nil }
+
+// works reports that it has neither ended nor done what it may before its turn.
+func (l *launch) works() bool {
+	select {
+	case <-l.over:
+		return false
+	case <-l.still:
+		return false
+	default:
+		return true
+	}
+}
 
 // runs reports that it has not ended.
 func (l *launch) runs() bool {
@@ -127,7 +146,10 @@ func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
 // when its times begin and cease to count, which they may only in its turn.
 func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bisect.Outcome, order trial.Order, beside func(phase string) bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	l := &launch{request: order.Request, w: w, built: built, beside: beside, told: order.OnTimed, began: time.Now(), cancel: cancel, over: make(chan struct{}), pause: make(chan bool, 1)}
+	l := &launch{
+		request: order.Request, w: w, built: built, beside: beside, told: order.OnTimed, began: time.Now(), cancel: cancel,
+		over: make(chan struct{}), still: make(chan struct{}), needed: true, pause: make(chan bool, 1),
+	}
 	w.Share.Pause = l.pause
 	order.Report, order.OnTimed = l.report, l.timed
 	h.begun = append(h.begun, l)
@@ -140,6 +162,16 @@ func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bise
 
 // Begun is how many launches have begun whose turn has not come.
 func (h *Launches) Begun() int { return len(h.begun) }
+
+// Needed is how many of these are still wanted.
+func (h *Launches) Needed() (n int) {
+	for _, l := range h.begun {
+		if l.needed {
+			n++
+		}
+	}
+	return n
+}
 
 // find is the place of the launch of a request among those that have begun, or -1.
 func (h *Launches) find(r bisect.Request) int {
@@ -170,12 +202,13 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 	err = l.finish(ctx, o.Report)
 	h.turn = nil
 	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames(len(h.begun) > 0)
-	h.harm(h.Void)
+	h.harm(ctx, h.Void)
 	return l.run, true, err
 }
 
-// harm ends all launches that have begun, and lets none begin any more, if one was in the way or had to be made again.
-func (h *Launches) harm(void bool) {
+// harm ends all launches that have begun, and lets none begin any more, if one was in the way or had to be made again. Those that are
+// not in the way are ended once they stand still.
+func (h *Launches) harm(ctx context.Context, void bool) {
 	for _, l := range h.begun {
 		l.mu.Lock()
 		void = void || l.spoiled
@@ -183,8 +216,27 @@ func (h *Launches) harm(void bool) {
 	}
 	if void {
 		h.harmed = true
-		h.Drop()
+		h.end(ctx)
 	}
+}
+
+// end ends all launches that have begun, each once it stands still: others may wait for what it holds.
+func (h *Launches) end(ctx context.Context) {
+	const often = 10 * time.Millisecond
+	for _, l := range h.begun {
+		l.mu.Lock()
+		l.frozen = false
+		l.set()
+		l.mu.Unlock()
+	}
+	for len(h.begun) > 0 && ctx.Err() == nil {
+		h.drop(func(l *launch) bool { return !l.works() })
+		select {
+		case <-time.After(often):
+		case <-ctx.Done():
+		}
+	}
+	h.Drop()
 }
 
 // Watch ends the launches that have begun if the one in turn, which begins now, is in a phase for longer than a good one may:
@@ -219,12 +271,12 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 
 // Beside takes in how the launch of an order ended. It is void if it failed beside one that has begun, unless its results
 // are wrong as those of the bad end, if it did not tell when that one had to stand still, or if its time as a whole counts.
-func (h *Launches) Beside(o trial.Order, run trial.Launched, err error) {
+func (h *Launches) Beside(ctx context.Context, o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
 	held := slices.ContainsFunc(h.begun, func(l *launch) bool { return !l.free() })
 	h.Void = held && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
-	h.harm(h.Void)
+	h.harm(ctx, h.Void)
 }
 
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times
@@ -299,6 +351,9 @@ func (l *launch) report(phase string, limit time.Duration) {
 		l.spoiled = true
 		l.cancel()
 	case !l.free() && !l.beside(phase):
+		if !l.waits {
+			close(l.still)
+		}
 		l.waits = true
 		l.set()
 	}
