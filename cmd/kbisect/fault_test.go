@@ -144,7 +144,7 @@ func (r *rig) configure() {
 	} else {
 		text += "[run]\ncommand = [\"./test.sh\"]\n"
 	}
-	r.write("kbisect.toml", text+"limit = \"10s\"\n[run.limits]\nwarmup = \"1s\"\nmeasure = \"1s\"\n")
+	r.write("kbisect.toml", text+"limit = \"10s\"\n[run.limits]\nwarmup = \"3s\"\nmeasure = \"3s\"\n")
 }
 
 func (r *rig) state() string { return filepath.Join(r.dir, ".git/kbisect") }
