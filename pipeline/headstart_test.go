@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,26 @@ func (b *bench) timed(why bisect.Purpose, commit int) bisect.Request {
 	return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
 }
 
+// early is another pipeline over the same history, in which launches may begin before their turn. change completes its
+// configuration.
+func (b *bench) early(change func(c *Config)) *Pipeline {
+	b.t.Helper()
+	c := b.Config
+	c.Dir += "-early"
+	c.Recipe.Prestart = true
+	change(&c)
+	p, err := New(context.WithoutCancel(b.t.Context()), c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			b.t.Error(err)
+		}
+	})
+	return p
+}
+
 // A launch that loads beside the one before it holds device memory, but does not count as another user's process. A
 // process of another user still does.
 func TestHeadStartSharesNoDevice(t *testing.T) {
@@ -32,22 +53,17 @@ func TestHeadStartSharesNoDevice(t *testing.T) {
 sleep 0.5
 echo "phase: compile" >&$KBISECT_FD; sleep 0.3; echo "phase: measure" >&$KBISECT_FD; echo "sample: 10 us" >&$KBISECT_FD`, on))
 			b := newBench(t, kernels.Plan{Run: []string{"./run.sh"}}, trial.Limits{Run: time.Minute}, body, body, body)
-			c := b.Config
-			c.Dir += "-device"
-			c.Recipe.Prestart, c.Recipe.SampleMetric = true, "t"
-			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading {
-				var x gpu.Reading
-				entries, _ := os.ReadDir(on)
-				for i := range entries {
-					x.Processes = append(x.Processes, gpu.Process{PID: i + 1})
-				}
-				return x
-			}, nil)}
-			p, err := New(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := b.early(func(c *Config) {
+				c.Recipe.SampleMetric = "t"
+				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading {
+					var x gpu.Reading
+					entries, _ := os.ReadDir(on)
+					for i := range entries {
+						x.Processes = append(x.Processes, gpu.Process{PID: i + 1})
+					}
+					return x
+				}, nil)}
+			})
 			sample := func(r bisect.Request) bisect.Outcome {
 				o, err := p.Sample(t.Context(), r)
 				if err != nil || o.Class != bisect.OK {
@@ -173,15 +189,9 @@ while why == "end-bad" and "end-good warm" not in log.read():
 				good = ""
 			}
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute, Phases: x.limits}, body(good), body(x.check))
-			c := b.Config
-			c.Dir += "-device"
-			c.Recipe.Prestart = true
-			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
-			p, err := New(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := b.early(func(c *Config) {
+				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			})
 			ends := []bisect.Request{
 				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}, Timing: x.timing}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}, Timing: x.timing},
 			}
@@ -255,14 +265,7 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 			t.Parallel()
 			body := []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(lockingBench, "PHASE", phase))}
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")))
-			c := b.Config
-			c.Dir += "-lock"
-			c.Recipe.Prestart, c.Recipe.SampleMetric = true, "t"
-			p, err := New(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := b.early(func(c *Config) { c.Recipe.SampleMetric = "t" })
 			for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(bisect.ConfirmParent, 0), b.timed(bisect.ConfirmCulprit, 1)} {
 				if i == 1 {
 					Soon(p, []bisect.Request{b.timed(bisect.ConfirmCulprit, 1)})
@@ -302,8 +305,8 @@ for phase in ("warmup", "measure"):
 out.write("sample: 10 us\nphase: teardown\n")
 `
 
-// What has begun is not killed while it works: the one in turn, which failed beside it, and others that come before it find no
-// lock of its.
+// A launch that has begun is not killed while it works, so that it leaves no lock behind for the one that failed beside it or for
+// those after that.
 func TestHeadStartLeavesNoLock(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: no python3")
@@ -313,14 +316,7 @@ func TestHeadStartLeavesNoLock(t *testing.T) {
 			t.Parallel()
 			body := []fixtures.Change{fixtures.Write("bench.py", exclusiveBench)}
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")), append(body, fixtures.Write("next", "1")))
-			c := b.Config
-			c.Dir += "-lock"
-			c.Recipe.Prestart, c.Recipe.SampleMetric = true, "t"
-			p, err := New(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := b.early(func(c *Config) { c.Recipe.SampleMetric = "t" })
 			culprit := b.timed(bisect.ConfirmCulprit, 2)
 			for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(next, 0), b.timed(bisect.Searching, 1), culprit} {
 				Soon(p, nil)
@@ -370,14 +366,10 @@ func TestSilentProgramsRunFreely(t *testing.T) {
 		t.Run(fmt.Sprint("processors to spare ", eager), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body("0"), body("1"), body("0 "), body("1 "))
-			c := b.Config
-			c.Dir, c.Eager, c.Recipe.Prestart = c.Dir+"-device", eager, true
-			c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
-			p, err := New(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
+			p := b.early(func(c *Config) {
+				c.Eager = eager
+				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			})
 			of := func(why bisect.Purpose, commit, nth int) bisect.Request {
 				r := bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Nth: nth, AnyStart: !why.IsEnd() || nth > 0}
 				r.Clean = why == bisect.ConfirmParent || why == bisect.ConfirmCulprit

@@ -300,12 +300,12 @@ func startShows(p *Pipeline, r bisect.Request, o bisect.Outcome) bool {
 func settle(ctx context.Context, p *Pipeline, r bisect.Request) error {
 	const apart = 1000 // from the launches that count
 	good, bad := p.starts[bisect.EndGood], p.starts[bisect.EndBad]
-	if r.Purpose != bisect.Searching || p.prestart == nil || p.clean || p.reference.Longest == 0 || p.reference.Covers || !trial.OnlyBetween(orderOf(p, r, 1)) {
+	if r.Purpose != bisect.Searching || len(good.plain) == 0 || len(bad.plain) == 0 || p.prestart == nil || p.clean || p.reference.Longest == 0 || p.reference.Covers || !trial.OnlyBetween(orderOf(p, r, 1)) {
 		return nil
 	}
 	for _, s := range []*starts{good, bad} {
 		again := s.request
-		if len(good.plain)*len(bad.plain) == 0 || !p.prestart.Knows(again) {
+		if !p.prestart.Knows(again) {
 			continue
 		}
 		again.Nth, again.Timing, again.Clean = again.Nth+apart, true, false

@@ -35,9 +35,6 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
 		return
 	}
-	if p.headStart.Has(r) { // which does not wait any more
-		most++
-	}
 	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
 	for _, next := range wanted {
 		end, loads, free := next.Purpose == bisect.EndBad, p.reference.Times["load"], runsFreely(p, next)

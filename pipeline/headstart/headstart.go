@@ -42,7 +42,6 @@ type launch struct {
 	cancel  context.CancelFunc
 	over    chan struct{} // closed when it has ended
 	still   chan struct{} // closed when it has done what it may before its turn
-	needed  bool          // it was wanted when a launch was last asked for
 	run     trial.Launched
 	err     error
 	began   time.Time
@@ -92,8 +91,7 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request, none bool) {
 		}
 	}
 	h.drop(func(l *launch) bool {
-		l.needed = slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
-		return !l.needed && !l.works()
+		return !l.works() && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
 	})
 }
 
@@ -112,19 +110,9 @@ func (l *launch) works() bool {
 	}
 }
 
-// runs reports that it has not ended.
-func (l *launch) runs() bool {
-	select {
-	case <-l.over:
-		return false
-	default:
-		return true
-	}
-}
-
 // Shares reports whether the launch of a request runs beside one that runs freely, or has begun as such a one.
 func (h *Launches) Shares(r bisect.Request) bool {
-	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.free() && (l.request.ID() == r.ID() || l.runs()) })
+	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.free() && (l.request.ID() == r.ID() || l.works()) })
 }
 
 // Wanted are the launches that are likely to be asked for after r, which is asked for now, and have not begun. There are none
@@ -148,7 +136,7 @@ func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bise
 	ctx, cancel := context.WithCancel(ctx)
 	l := &launch{
 		request: order.Request, w: w, built: built, beside: beside, told: order.OnTimed, began: time.Now(), cancel: cancel,
-		over: make(chan struct{}), still: make(chan struct{}), needed: true, pause: make(chan bool, 1),
+		over: make(chan struct{}), still: make(chan struct{}), pause: make(chan bool, 1),
 	}
 	w.Share.Pause = l.pause
 	order.Report, order.OnTimed = l.report, l.timed
@@ -163,10 +151,12 @@ func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bise
 // Begun is how many launches have begun whose turn has not come.
 func (h *Launches) Begun() int { return len(h.begun) }
 
-// Needed is how many of these are still wanted.
+// Needed is how many launches have begun that are likely to be asked for after the one that is asked for now.
 func (h *Launches) Needed() (n int) {
-	for _, l := range h.begun {
-		if l.needed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.wanted {
+		if h.find(w) >= 0 {
 			n++
 		}
 	}
