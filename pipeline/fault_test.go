@@ -28,6 +28,7 @@ import (
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/cache"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -204,9 +205,9 @@ func (r *rig) search(faults bool) bisect.Finding {
 	r.pipe, r.trials, r.need = p, 0, 0
 	ctx, cancel := context.WithTimeout(r.t.Context(), 4*time.Minute)
 	defer cancel()
-	memory := &Memory{Next: r.sampler(faults), Known: r.known(), Save: r.save, Used: p.Learn}
+	remembers := &memory.Sampler{Next: r.sampler(faults), Known: r.known(), Save: r.save, Used: p.Learn}
 	s := &search.Search{
-		Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean, Sampler: memory,
+		Commits: r.commits, Good: bisect.Candidate{Commit: r.good}, Redo: p.Clean, Sampler: remembers,
 		Options: search.Options{Metrics: []metric.Metric{{Name: "t"}}, Effect: 0.03, Error: 0.05},
 	}
 	began := time.Now()

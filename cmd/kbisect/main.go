@@ -30,7 +30,7 @@
 //     the search
 //   - beside: `bisect/search/question/failure.go`: `Prove` launches the culprit and its parents from clean builds
 //   - `bisect/search/ledger.go`: `Launch` → `Sample` keeps every launch
-//   - `pipeline/memory.go`: `Sample` stores it, where it is not remembered
+//   - `pipeline/memory/memory.go`: `Sample` stores it, where it is not remembered
 //   - `pipeline/slots/slots.go`: `Sample` → `start` makes it in a slot; `session/slots.go` has small wrappers below
 //   - `pipeline/pipeline.go`: `Sample` → `once` → `prepare` → `build`, then `once` → `trial` → `launch`
 //   - `pipeline/trial/build.go`: `Build` → `export`

@@ -14,7 +14,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/config"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/search"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
-	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
@@ -93,7 +93,7 @@ func aim(t *session.Session, got compare.Result) (o bisectsearch.Options) {
 	// The launches of the gate are remembered below the filter, so that the search finds those of both ends. The
 	// series are cloned first, since the memory below shares the outcome.
 	below := t.Memory
-	t.Memory = &pipeline.Memory{Next: bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	t.Memory = &memory.Sampler{Next: bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 		o, err := below.Sample(ctx, r)
 		o.Series = slices.DeleteFunc(slices.Clone(o.Series), func(x bisect.Series) bool { return !worse(x.Metric, x.Case) })
 		return o, err

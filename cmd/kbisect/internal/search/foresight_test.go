@@ -23,6 +23,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/gpu"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/slots"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -61,7 +62,7 @@ func virtualJob(n int, truth func(bisect.Request) bisect.Outcome) *session.Sessi
 	for range n {
 		j.Slots.Each = append(j.Slots.Each, virtual{truth})
 	}
-	j.Ledger = &pipeline.Memory{Next: j.Slots, Known: map[bisect.TrialID][]bisect.Outcome{}, Used: func(r bisect.Request, o bisect.Outcome) {
+	j.Ledger = &memory.Sampler{Next: j.Slots, Known: map[bisect.TrialID][]bisect.Outcome{}, Used: func(r bisect.Request, o bisect.Outcome) {
 		j.Launches = append(j.Launches, report.Launch{Candidate: r.Candidate, Purpose: r.Purpose, Nth: r.Nth, Outcome: o})
 	}}
 	j.Memory = j.Ledger

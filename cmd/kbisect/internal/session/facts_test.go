@@ -21,7 +21,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/progress"
 	"github.com/kbisect/kbisect/kernels"
-	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 	"github.com/kbisect/kbisect/pipeline/store"
@@ -426,7 +426,7 @@ func TestKeptLaunches(t *testing.T) {
 	if err := st.CreateSession(*record); err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{Store: st, Record: record, Ledger: &pipeline.Memory{}}
+	s := &Session{Store: st, Record: record, Ledger: &memory.Sampler{}}
 	want := bisect.Outcome{Class: bisect.Crash, Why: "SIGSEGV", Wall: 1.5, At: 2.25, Marks: []bisect.Mark{{Kind: bisect.Shared, Text: "pid 7"}}}
 	r := bisect.Request{Candidate: bisect.Candidate{Commit: strings.Repeat("a", 40), Assign: "fp8=on"}, Purpose: bisect.Searching, Nth: 3}
 	if back, err := s.save(r, want); err != nil || !cmp.Equal(back, want) {

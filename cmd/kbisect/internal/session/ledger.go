@@ -10,7 +10,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/report"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/policy"
-	"github.com/kbisect/kbisect/pipeline"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 	"github.com/kbisect/kbisect/pipeline/stopwatch"
@@ -42,7 +42,7 @@ func (s *Session) remember() error {
 	s.KeptSteps = len(steps)
 	s.Record.Elapsed = Elapsed(s.Record, s.stored)
 	s.Slots = newSlots(s, s.Record.Elapsed)
-	s.Ledger = &pipeline.Memory{Next: s.Slots, Known: known, Save: s.save, Used: func(r bisect.Request, o bisect.Outcome) { use(s, r, o) }}
+	s.Ledger = &memory.Sampler{Next: s.Slots, Known: known, Save: s.save, Used: func(r bisect.Request, o bisect.Outcome) { use(s, r, o) }}
 	s.Memory = s.Ledger
 	return nil
 }

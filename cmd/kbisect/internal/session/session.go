@@ -39,6 +39,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline"
 	"github.com/kbisect/kbisect/pipeline/cache"
+	"github.com/kbisect/kbisect/pipeline/memory"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/remote"
 	"github.com/kbisect/kbisect/pipeline/remote/executor"
@@ -68,10 +69,10 @@ type Session struct {
 	Pipes     []*pipeline.Pipeline // one for each trial that runs at a time; ClosePipes closes them
 	Cluster   *remote.Cluster      // makes the trials instead of Pipes; nil on this machine
 	Slots     *slots.Slots
-	Memory    *pipeline.Memory // what to launch with
-	Ledger    *pipeline.Memory // stores the launches of this session; Memory unless a gate filters what it sees
-	Launches  []report.Launch  // those asked for, in this order; once the pipelines are closed, also those that turned out not to be needed
-	KeptSteps int              // judgements that earlier attempts have stored
+	Memory    *memory.Sampler // what to launch with
+	Ledger    *memory.Sampler // stores the launches of this session; Memory unless a gate filters what it sees
+	Launches  []report.Launch // those asked for, in this order; once the pipelines are closed, also those that turned out not to be needed
+	KeptSteps int             // judgements that earlier attempts have stored
 	Range     *source.Range
 
 	OneByOne bool // nothing may run beside a trial any more

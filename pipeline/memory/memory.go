@@ -1,4 +1,6 @@
-package pipeline
+// Package memory remembers the trials of a session, so that none is made twice. It must not know how one is made or
+// where it is kept.
+package memory
 
 import (
 	"context"
@@ -7,9 +9,9 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 )
 
-// Memory wraps a Sampler: a trial that was made before is remembered, and a new one is kept before it is used. The
+// Sampler wraps another one: a trial that was made before is remembered, and a new one is kept before it is used. The
 // search never learns which of the two an answer was, so that a resumed search decides as the first one did.
-type Memory struct {
+type Sampler struct {
 	Next bisect.Sampler
 	// Known are the trials that were made, newest last; one may be there with several time limits. Nil remembers none.
 	Known map[bisect.TrialID][]bisect.Outcome
@@ -24,7 +26,7 @@ type Memory struct {
 
 // Sample returns the remembered outcome of a trial, that of another session, or that of a new one, in this order. It
 // fails if the new one does or cannot be stored.
-func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+func (m *Sampler) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
 	o, ok := m.recall(r)
 	if !ok {
 		var err error
@@ -44,7 +46,7 @@ func (m *Memory) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 }
 
 // Seen is a trial as a search sees it; without a memory, as it is.
-func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
+func (m *Sampler) Seen(o bisect.Outcome) bisect.Outcome {
 	if m != nil && m.Sees != nil {
 		return m.Sees(o)
 	}
@@ -52,14 +54,14 @@ func (m *Memory) Seen(o bisect.Outcome) bisect.Outcome {
 }
 
 // Recall returns the outcome of a trial if it need not be made. A trial of another session may still answer others.
-func (m *Memory) Recall(r bisect.Request) (bisect.Outcome, bool) {
+func (m *Sampler) Recall(r bisect.Request) (bisect.Outcome, bool) {
 	if o, ok := m.recall(r); ok {
 		return o, true
 	}
 	return m.earlier(r, false)
 }
 
-func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
+func (m *Sampler) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 	if m.Earlier == nil {
 		return bisect.Outcome{}, false
 	}
@@ -68,7 +70,7 @@ func (m *Memory) earlier(r bisect.Request, take bool) (bisect.Outcome, bool) {
 
 // recall returns the newest remembered outcome of a trial. One that was made ahead may have been given more time than
 // is wanted now, or less, and then it does not count.
-func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
+func (m *Sampler) recall(r bisect.Request) (bisect.Outcome, bool) {
 	for _, o := range slices.Backward(m.Known[r.ID()]) {
 		if o.Hurried == r.Hurry && o.Beyond == r.Past {
 			return o, true
@@ -78,7 +80,7 @@ func (m *Memory) recall(r bisect.Request) (bisect.Outcome, bool) {
 }
 
 // Keep stores a trial that was made, with the limits under which it was made, and returns it as it will be read back.
-func (m *Memory) Keep(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
+func (m *Sampler) Keep(r bisect.Request, o bisect.Outcome) (bisect.Outcome, error) {
 	o.Hurried, o.Beyond, o.Timed = r.Hurry, r.Past, r.Timing
 	if m.Save != nil {
 		var err error
