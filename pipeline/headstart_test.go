@@ -248,22 +248,27 @@ end = time.monotonic() + 20
 while why == "confirm-parent" and not os.path.exists(held) and time.monotonic() < end:
     time.sleep(0.01)
 for phase in ("warmup", "check", "measure"):
+    if phase == "warmup" and why == "end-good" and LONG == 0:
+        continue
     out.write("phase: %s\n" % phase)
+    time.sleep(LONG)
     if phase == "PHASE":
         fcntl.flock(lock, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_UN)
 out.write("sample: 10 us\nphase: teardown\n")
 `
 
-// A launch that waits for what one holds that stands still goes on once that one is ended, and counts.
+// A launch that waits for what one holds that stands still goes on once that one is ended, and counts. One that was only
+// stopped in its work goes on with it instead.
 func TestHeadStartThatHoldsALock(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: no python3")
 	}
-	for _, phase := range []string{"warmup", "check"} {
-		t.Run(phase, func(t *testing.T) {
+	for _, c := range []struct{ phase, warmup string }{{"warmup", "0"}, {"check", "0"}, {"warmup", "0.05"}, {"check", "0.05"}} {
+		t.Run(c.phase+" "+c.warmup, func(t *testing.T) {
 			t.Parallel()
-			body := []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(lockingBench, "PHASE", phase))}
+			compiles := c.warmup != "0" // beside others, since it warms up afterwards
+			body := []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("PHASE", c.phase, "LONG", c.warmup).Replace(lockingBench))}
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")))
 			p := b.early(func(c *Config) { c.Recipe.SampleMetric = "t" })
 			for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(bisect.ConfirmParent, 0), b.timed(bisect.ConfirmCulprit, 1)} {
@@ -274,8 +279,8 @@ func TestHeadStartThatHoldsALock(t *testing.T) {
 				if err != nil || o.Class != bisect.OK || len(o.Repeated) > 0 {
 					t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
 				}
-				if i == 1 && p.headStart.Has(b.timed(bisect.ConfirmCulprit, 1)) {
-					t.Error("the culprit still stands still")
+				if culprit := b.timed(bisect.ConfirmCulprit, 1); i == 1 && p.headStart.Has(culprit) != compiles {
+					t.Errorf("the culprit was ended: %v", compiles)
 				}
 			}
 		})
@@ -428,5 +433,46 @@ func TestSilentProgramsRunFreely(t *testing.T) {
 				t.Errorf("%d of %d launches were cold, want %d of 7:\n%s", cold, len(order), want, text)
 			}
 		})
+	}
+}
+
+// loadingBench compiles as it loads, which only the probe tells apart: in the good end, and not where times count.
+const loadingBench = `import os, time
+why = os.environ["KBISECT_PURPOSE"]
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+time.sleep(0.4)
+if why == "end-good":
+    out.write("phase: extension\n")
+    time.sleep(2)
+elif why == "confirm-parent":
+    time.sleep(7)
+for phase in ("compile", "warmup", "measure"):
+    out.write("phase: %s\n" % phase)
+    time.sleep(0.1)
+out.write("sample: 10 us\nphase: teardown\n")
+`
+
+// One that takes longer to load than the good end did is not taken for one that waits for a lock, if the good end was seen to
+// compile meanwhile.
+func TestHeadStartBesideASlowLoad(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	t.Parallel()
+	body := []fixtures.Change{fixtures.Write("bench.py", loadingBench)}
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")))
+	p := b.early(func(c *Config) { c.Recipe.SampleMetric = "t" })
+	culprit := b.timed(bisect.ConfirmCulprit, 1)
+	for i, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(bisect.ConfirmParent, 0), culprit} {
+		if i == 1 {
+			Soon(p, []bisect.Request{culprit})
+		}
+		o, err := p.Sample(t.Context(), r)
+		if err != nil || o.Class != bisect.OK || len(o.Repeated) > 0 {
+			t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
+		}
+		if i == 1 && !p.headStart.Has(culprit) {
+			t.Error("the culprit was ended")
+		}
 	}
 }

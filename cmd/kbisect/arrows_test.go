@@ -55,7 +55,7 @@ pipeline/capacity: pipeline/proc
 pipeline/folder:
 pipeline/firsts: bisect bisect/metric
 pipeline/memory: bisect
-pipeline/headstart: bisect pipeline/trial pipeline/workspace
+pipeline/headstart: bisect kernels pipeline/trial pipeline/workspace
 pipeline/gpu:
 pipeline/proc: pipeline/proc/internal/cgroup pipeline/proc/internal/perf pipeline/proc/internal/ps pipeline/proc/internal/self pipeline/proc/internal/warden
 pipeline/proc/internal/cgroup: pipeline/proc/internal/ps

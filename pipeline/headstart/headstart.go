@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -229,10 +230,11 @@ func (h *Launches) end(ctx context.Context) {
 	h.Drop()
 }
 
-// Watch ends the launches that have begun if the one in turn, which begins now, is in a phase for longer than a good one may:
-// it may wait for what one of them holds, a lock for instance, while that stands still. Only what takes times may take longer,
-// since that is what a search may be about. good are the longest times of the good end, by phase. The returned function takes
-// in that the one in turn enters a phase; "" is its end.
+// Watch ends the launches that have begun and stand still if the one in turn, which begins now, is in a phase for longer than a
+// good one may: it may wait for what one of them holds, a lock for instance. Those that work may let it go by themselves. Only
+// what takes times may take longer, since that is what a search may be about. good are the longest times of the good end, by
+// phase; what only the probe tells apart may be part of any. The returned function takes in that the one in turn enters a
+// phase; "" is its end.
 func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase string)) {
 	others := slices.Clone(h.begun)
 	if len(others) == 0 {
@@ -240,22 +242,50 @@ func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase stri
 	}
 	patience := func(phase string) time.Duration {
 		usual := cmp.Or(good[phase], good[bisect.WholeTrial], time.Minute) // the last while the good end itself runs for the first time
+		for _, p := range kernels.ProbePhases() {
+			if p != phase {
+				usual += good[p]
+			}
+		}
 		return time.Duration(bisect.Patience(usual.Seconds()) * float64(time.Second))
 	}
-	timer := time.AfterFunc(patience("load"), func() {
-		for _, l := range others {
-			l.mu.Lock()
-			if l.shown == nil { // its turn has not come
-				l.spoiled = true
-				l.cancel()
+	phases := make(chan string)
+	go func() {
+		for phase, on := "load", true; on; {
+			var long <-chan time.Time
+			if !trial.Measures(phase) || trial.Prepares(phase) {
+				long = time.After(patience(phase))
 			}
-			l.mu.Unlock()
+			select {
+			case phase, on = <-phases:
+			case <-long:
+				for _, l := range others {
+					l.giveWay()
+				}
+			}
 		}
-	})
+	}()
 	return func(phase string) {
-		if timer.Stop() && phase != "" && (!trial.Measures(phase) || trial.Prepares(phase)) {
-			timer.Reset(patience(phase))
+		if phase == "" {
+			close(phases)
+		} else {
+			phases <- phase
 		}
+	}
+}
+
+// giveWay ends the launch if it stands still before its turn, or else lets it work on.
+func (l *launch) giveWay() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.shown != nil:
+	case l.works():
+		l.frozen = false
+		l.set()
+	default:
+		l.spoiled = true
+		l.cancel()
 	}
 }
 
