@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
@@ -433,6 +435,102 @@ func TestSilentProgramsRunFreely(t *testing.T) {
 				t.Errorf("%d of %d launches were cold, want %d of 7:\n%s", cold, len(order), want, text)
 			}
 		})
+	}
+}
+
+// slowToCompile compiles for 3.2 s what it has not compiled yet, by a name that all candidates share, as torch's extensions do.
+const slowToCompile = `import os, time
+log = open(os.environ["BENCH_LOG"], "a", buffering=1)
+who = "%s-%s" % (os.environ["KBISECT_PURPOSE"], KERNEL)
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+def note(what):
+    log.write("%s %s %f\n" % (who, what, time.monotonic()))
+note("begun")
+time.sleep(0.4)
+out.write("phase: compile\n")
+built = os.environ["TORCH_EXTENSIONS_DIR"] + "/kernel"
+try:
+    old = open(built).read()
+except OSError:
+    old = ""
+if old != "KERNEL":
+    time.sleep(3.2)
+    os.makedirs(os.path.dirname(built), exist_ok=True)
+    open(built, "w").write("KERNEL")
+    note("compiled")
+out.write("phase: warmup\n")
+time.sleep(0.05)
+out.write("phase: measure\n")
+note("measures")
+time.sleep(0.2)
+note("measured")
+out.write("sample: %d us\nphase: teardown\n" % (KERNEL + int(open(built).read())))
+`
+
+// Where the good end compiles for long and there are processors to spare, the commits that the search asks for next compile beside
+// one another, in workspaces of their own. They take their times one after the other, in their turn, and what is not wanted ends.
+func TestSearchCompilesAhead(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	t.Parallel()
+	var commits [][]fixtures.Change
+	for i := range 6 {
+		commits = append(commits, []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(slowToCompile, "KERNEL", fmt.Sprint(i+1)))})
+	}
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
+	p := b.early(func(c *Config) { c.Eager, c.Recipe.SampleMetric = true, "t" })
+	p.room = capacity.New(8)
+	sample := func(why bisect.Purpose, i, nth int, soon ...bisect.Request) {
+		t.Helper()
+		Soon(p, soon)
+		r := b.timed(why, i)
+		r.Nth = nth
+		o, err := p.Sample(t.Context(), r)
+		if err != nil || o.Class != bisect.OK || len(o.Repeated) > 0 || len(o.Series) == 0 || math.Abs(o.Series[0].Values[0]*1e6-float64(2*(i+1))) > 1e-9 {
+			t.Errorf("%s %d: %v, %v, %v; made again: %v", why, i, o.Describe(), err, o.Series, o.Repeated)
+		}
+	}
+	sample(bisect.EndGood, 0, 0)
+	two, three, four, five := b.timed(bisect.Searching, 1), b.timed(bisect.Searching, 2), b.timed(bisect.Searching, 3), b.timed(bisect.Searching, 4)
+	sample(bisect.EndBad, 5, 0, two, three, four, five)
+	sample(bisect.Searching, 2, 0, three, two, five)
+	if p.headStart.Has(four) {
+		t.Error("what is not wanted any more goes on")
+	}
+	sample(bisect.Searching, 4, 0, five, two)
+	sample(bisect.Searching, 2, 1, two)
+	sample(bisect.Searching, 1, 0, two)
+	text, err := os.ReadFile(filepath.Join(b.home, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, n, busy := map[string]float64{}, map[string]int{}, ""
+	for line := range strings.Lines(string(text)) {
+		var who, what string
+		var at float64
+		if _, err := fmt.Sscan(line, &who, &what, &at); err != nil {
+			t.Fatal(err)
+		}
+		if n[who+" "+what]++; n[who+" "+what] == 1 {
+			first[who+" "+what] = at
+		}
+		switch {
+		case what == "measures" && busy != "", what == "measured" && busy != who:
+			t.Errorf("%s %s while %q takes times:\n%s", who, what, busy, text)
+		case what == "measures":
+			busy = who
+		case what == "measured":
+			busy = ""
+		}
+	}
+	for _, who := range []string{"search-2", "search-3", "search-5"} {
+		if first[who+" begun"] > first["end-bad-6 measured"] || n[who+" compiled"] != 1 {
+			t.Errorf("%s has not compiled once, beside the bad end:\n%s", who, text)
+		}
+	}
+	if n["search-4 measured"] > 0 {
+		t.Errorf("what was not wanted any more took times:\n%s", text)
 	}
 }
 

@@ -24,10 +24,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/firsts"
 	"github.com/kbisect/kbisect/pipeline/headstart"
 	"github.com/kbisect/kbisect/pipeline/prestart"
@@ -52,7 +54,10 @@ type Pipeline struct {
 	before     reading // what the devices reported before the last launch
 	left       bool    // another launch of ours was on the devices when the last one was judged
 	headStart  headstart.Launches
-	clean      bool // every build is a clean one from now on
+	room       *capacity.Gauge // for launches that compile before their turn
+	compiles   float64         // for how long an end has compiled what no other candidate can use, seconds
+	fit        int             // programs like the good end that the memory of the devices holds; 0: not known
+	clean      bool            // every build is a clean one from now on
 
 	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
@@ -77,7 +82,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	}
 	root.Sandbox = sandbox(c.Sandbox, c.Devices)
 	p := &Pipeline{
-		Config: c, workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}},
+		Config: c, room: capacity.New(0), workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}, soon: map[bisect.Candidate]string{}},
 		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, starts: map[bisect.Purpose]*starts{bisect.EndGood: {}, bisect.EndBad: {}},
@@ -152,6 +157,9 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
+		if o.Wall > 0 {
+			p.room.Learn(o.CPU/o.Wall, o.Memory)
+		}
 		p.reference.LearnCovered(p.Config.Recipe, o)
 		if p.reference.StartCounts(p.Config.Recipe) {
 			p.prestart.Drop()
@@ -510,11 +518,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	}
 	if !p.headStart.Has(r) { // else its caches are in use already
 		p.prestart.Await(w)
-		var from []*workspace.Workspace
-		if inherits && r.Purpose == bisect.Searching && (warm || helped) {
-			from = p.workspaces.ends()
-		}
-		if err := workspace.InheritCaches(w, from); err != nil {
+		if err := workspace.InheritCaches(w, p.seeds(r)); err != nil {
 			return bisect.Outcome{}, err
 		}
 	}
@@ -522,6 +526,9 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || helped && seeded
+	if r.Purpose.IsEnd() && w.Caches.OfOne() {
+		p.compiles = max(p.compiles, compiled(first))
+	}
 	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
@@ -547,6 +554,14 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	second, err := p.launch(ctx, w, r, patience)
 	second.Cold, second.ColdRun, second.Caches = first.Phases, first.Series, string(Warm)
 	return second, err
+}
+
+// seeds are the workspaces whose caches a first launch of a candidate may begin with.
+func (p *Pipeline) seeds(r bisect.Request) []*workspace.Workspace {
+	if p.Config.Caches == "" && !p.clean && r.Purpose == bisect.Searching && (p.Config.warm(r) || r.AnyStart) {
+		return p.workspaces.ends()
+	}
+	return nil
 }
 
 // expect starts interpreters while an end is launched: for the next launches of both ends, and for the first ones of a
@@ -656,6 +671,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		still = phase != "teardown" && still && r.Timing || trial.Measures(phase) && phase != "run"
 		turn.Enter(phase, beside(phase), p.headStart.Freeze(still, r.Timing))
 		entered(phase)
+		if phase == "teardown" && r.Purpose == bisect.EndGood && r.Nth == 0 { // its times are over
+			p.fit = fits(p.Config.Devices)
+		}
 		report(phase, limit)
 	}
 	order := orderOf(p, r, patience)
@@ -689,4 +707,14 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		return trial.Excuse(run.Outcome, run.Missing), err
 	}
 	return p.concluded(ctx, w, r, run, before.since(ctx, p.left))
+}
+
+// compiled is for how many seconds a launch has compiled, as far as it or the probe told.
+func compiled(o bisect.Outcome) (sum float64) {
+	for _, ph := range o.Phases {
+		if slices.Contains([]string{"extension", "compile"}, ph.Name) {
+			sum += ph.Seconds
+		}
+	}
+	return sum
 }

@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"time"
@@ -9,9 +11,10 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Soon says which launches are likely to be asked for that may begin beside others. It may be called while a pipeline makes
+// Soon says which launches are likely to be asked for that may begin beside others, likeliest first. It may be called while a pipeline makes
 // a trial.
 func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 
@@ -21,29 +24,37 @@ func ManyProcessors() bool { return runtime.NumCPU() >= 8 }
 // worthHeadStart is how long the good end must load for a head start to be worth it.
 const worthHeadStart = 300 * time.Millisecond
 
+// worthCompiling is for how many seconds an end must compile for a head start of the search's next commits to be worth it, where
+// no candidate can use what another has compiled.
+const worthCompiling = 3.0
+
 // begin gives launches that are likely to be asked for a head start beside the launch r, if the program tells when it has
 // loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. A candidate that has to be
 // built begins only beside the other side of its proof. So does any other unless times or results are the complaint, since
-// a crash may come from too little memory. Where results alone count, one that says nothing runs freely.
+// a crash may come from too little memory. Where results alone count, one that says nothing runs freely. The next commits of
+// the search begin where each has to compile for long, in workspaces of their own.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
-	c, most := &p.Config.Recipe, 2 // both sides of a proof
-	if p.Config.Eager {            // and of another one, since either may be needed
-		most = 4
-	}
-	wanted := p.headStart.Wanted(r)
+	c := &p.Config.Recipe
+	wanted, compiles := p.headStart.Wanted(r), p.Config.Eager && p.compiles >= worthCompiling
 	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone.
 	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
 		return
 	}
+	if compiles && p.headStart.Ready(r) { // it ends soon, and shows what is worth compiling
+		return
+	}
 	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
 	for _, next := range wanted {
-		end, loads, free := next.Purpose == bisect.EndBad, p.reference.Times["load"], runsFreely(p, next)
+		end, searched := next.Purpose == bisect.EndBad, next.Purpose == bisect.Searching
+		loads, free := p.reference.Times["load"], runsFreely(p, next)
 		if free {
 			loads = p.reference.Times[bisect.WholeTrial]
 		}
 		switch {
-		case p.headStart.Needed() >= most:
+		case !admits(p, compiles):
 			return
+		case searched && (free || !compiles || !reserve(p, r, next)):
+			continue
 		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || loads < worthHeadStart):
 			continue
 		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
@@ -66,7 +77,11 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		if free {
 			beside = nil
 		}
-		if w.ClearCaches() != nil {
+		var from []*workspace.Workspace
+		if searched && r.Purpose == bisect.Searching { // else the ends' are in use
+			from = p.seeds(next)
+		}
+		if workspace.InheritCaches(w, from) != nil {
 			continue
 		}
 		order.OnTimed = func(on bool) {
@@ -75,6 +90,43 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		}
 		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order, beside)
 	}
+}
+
+// admits reports whether one more launch may begin before its turn: where each compiles for long, by the processors and the
+// memory that the good end used.
+func admits(p *Pipeline, compiles bool) bool {
+	most := 2           // both sides of a proof
+	if p.Config.Eager { // and of another one, since either may be needed
+		most = 4
+	}
+	if !compiles {
+		return p.headStart.Needed() < most
+	}
+	n := p.headStart.Begun() + 1
+	return p.room.Admits(n) && (len(p.Config.Devices) == 0 || n < cmp.Or(p.fit, most))
+}
+
+// reserve finds a workspace for a launch of the search that is to begin beside r, if there is one that no other candidate needs.
+func reserve(p *Pipeline, r, next bisect.Request) bool {
+	const most = 16
+	soon := p.workspaces.soon
+	switch {
+	case p.Config.single(next):
+		return false
+	case soon[next.Candidate] != "":
+		return true
+	case len(soon) < most:
+		soon[next.Candidate] = fmt.Sprint("soon-", len(soon))
+		return true
+	}
+	for c, name := range soon {
+		if c != r.Candidate && !p.headStart.Has(bisect.Request{Candidate: c, Purpose: bisect.Searching}) {
+			delete(soon, c)
+			soon[next.Candidate] = name
+			return true
+		}
+	}
+	return false
 }
 
 // runsFreely reports whether a launch may run to its end beside others, as far as is known: on a device with processors to

@@ -19,8 +19,9 @@ type workspaces struct {
 	root   *workspace.Root
 	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
-	proofs int // workspaces of proofs so far, which numbers their folders
-	turn   int // which of its workspaces launches of the search are made in, see turns
+	proofs int                         // workspaces of proofs so far, which numbers their folders
+	turn   int                         // which of its workspaces launches of the search are made in, see turns
+	soon   map[bisect.Candidate]string // the workspaces of those that the search has begun before their turn
 }
 
 // openMemory makes a root in memory, if candidates may lie there and fit, else the disk is used. Where a launch has a
@@ -87,7 +88,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 	case bisect.ConfirmCulprit, bisect.ConfirmParent:
 		return string(r.Purpose) + "-" + trial.FileName(r.Candidate)
 	case bisect.Searching:
-		return searches[ws.turn]
+		return cmp.Or(ws.soon[r.Candidate], searches[ws.turn])
 	}
 	return "search"
 }
@@ -98,7 +99,7 @@ func (ws *workspaces) name(r bisect.Request) string {
 func turns(p *Pipeline, r bisect.Request) {
 	ws := &p.workspaces
 	ws.turn = 0
-	if r.Purpose != bisect.Searching || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 || ws.of(r) == nil {
+	if r.Purpose != bisect.Searching || ws.soon[r.Candidate] != "" || !r.Timing || p.prestart == nil || p.clean || len(p.Config.Recipe.Plan.Build) > 0 || ws.of(r) == nil {
 		return
 	}
 	best, most := 0, -1

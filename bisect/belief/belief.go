@@ -67,7 +67,7 @@ type Action struct {
 type Prices struct {
 	Pass, Fail float64             // seconds of a launch that passes, and of one that fails
 	Build      float64             // seconds that a commit never launched costs besides
-	Built      func(i int) bool    // a commit was launched before; i may be GoodEnd; nil: none was
+	Ready      func(i int) float64 // how much of its build a commit has behind it, at most 1; i may be GoodEnd; nil: nothing
 	Usable     func(i int) bool    // it can be launched
 	Chance     func(i int) float64 // that a commit never launched can be tested; nil: all can
 	Device     int                 // on which the launch will be made
@@ -81,9 +81,7 @@ func (p Prices) Launch(i int, fail float64) float64 {
 	if fail > 0 {
 		cost += fail * (p.Fail - p.Pass)
 	}
-	if p.Built == nil || !p.Built(i) {
-		cost += BuildShare * p.Build
-	}
+	cost += (1 - p.readiness(i)) * BuildShare * p.Build
 	if p.Taken != nil { // one more of the same tells less
 		cost *= 1 + float64(p.Taken(i))
 	}
@@ -97,6 +95,17 @@ func (p Prices) Testable(i int) float64 {
 	}
 	return p.Chance(i)
 }
+
+func (p Prices) readiness(i int) float64 {
+	if p.Ready == nil {
+		return 0
+	}
+	return p.Ready(i)
+}
+
+// Readiness is what it is worth that a commit is ready, as a share of what its launch costs, and of how near it lies to where
+// it tells most: enough to decide between two that tell almost as much.
+const Readiness = 0.03
 
 // BuildShare is how much of the time of a build counts (judge.md 2, "Next action"): it runs beside the device, ahead
 // of its launch. With 0 a search builds 12 to 14.5 commits, with 1 it builds 10.6 to 10.9 (judge.md 3).
@@ -114,9 +123,9 @@ func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 		if !(b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i)) {
 			continue
 		}
-		testable := p.Testable(i)
+		testable, ready := p.Testable(i), 1+Readiness*p.readiness(i)
 		for k, q := range quantiles {
-			if worth := testable * (1 - math.Abs(b-q)/max(q, 1-q)); worth > best[k].worth {
+			if worth := testable * (1 - math.Abs(b-q)/max(q, 1-q)) * ready; worth > best[k].worth {
 				best[k] = choice{worth, i}
 			}
 		}

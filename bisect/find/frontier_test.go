@@ -3,9 +3,11 @@ package find
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
@@ -132,10 +134,13 @@ func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {
 		s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Eager: true}
 		s.Soon = func(next []bisect.Request) {
 			announced = map[bisect.Request]bool{}
+			proofs := 0
 			for _, r := range next {
-				announced[build(r)] = true
+				if announced[build(r)] = true; r.Clean {
+					proofs++
+				}
 			}
-			if len(next) > 4 {
+			if proofs > 4 || len(next) > proofs+15 {
 				t.Errorf("%d launches are announced: %v", len(next), next)
 			}
 		}
@@ -155,6 +160,55 @@ func TestProofsAreAnnouncedBeforeTheDecision(t *testing.T) {
 		for why, id := range map[bisect.Purpose]string{bisect.ConfirmCulprit: bad, bisect.ConfirmParent: commits[at].Parents[0]} {
 			if !deciding[bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Clean: true}] {
 				t.Errorf("%s: %s of %s was not announced before the last commit was launched: %v", bad, why, id, deciding)
+			}
+		}
+	}
+}
+
+// With processors for a wrong guess, each commit that the search launches was announced before the decision that led to it.
+func TestDecisionsAreAnnounced(t *testing.T) {
+	for _, n := range []int{5, 10, 23, 47, 64, 90} {
+		commits := numbered(n, 2)
+		for _, timed := range []bool{false, true} {
+			for at := range n - 1 {
+				bad := commits[at].ID
+				var announced, before map[string]bool
+				rng := rand.New(rand.NewPCG(uint64(n), uint64(at)))
+				s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Eager: true}
+				s.Metrics = []metric.Metric{{Name: "time"}}
+				s.Soon = func(next []bisect.Request) {
+					now := map[string]bool{}
+					for _, r := range next {
+						now[r.Candidate.Commit] = now[r.Candidate.Commit] || r.Purpose == bisect.Searching
+					}
+					announced = now
+				}
+				launched := map[string]bool{}
+				s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+					if id := r.Candidate.Commit; r.Purpose == bisect.Searching && !launched[id] {
+						if (timed || len(launched) > 0) && !before[id] {
+							t.Errorf("%s, timed %v: %s was launched, and not announced when the commit before it was: %v", bad, timed, id, before)
+						}
+						launched[id] = true
+					}
+					before = announced
+					o := bisect.Outcome{Class: bisect.OK, Wall: 1}
+					if r.Candidate.Commit >= bad && !timed {
+						o.Class = bisect.Wrong
+					}
+					if timed {
+						us := 100.0
+						if r.Candidate.Commit >= bad {
+							us = 200
+						}
+						o.Series = []bisect.Series{{Metric: "time", Unit: "us", Values: []float64{us * (1 + 0.01*rng.NormFloat64())}}}
+					}
+					return o, nil
+				})
+				found, err := Culprits(t.Context(), s)
+				if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad {
+					t.Fatalf("%s: %+v, %v", bad, found, err)
+				}
 			}
 		}
 	}

@@ -31,16 +31,11 @@ func (r *Run) Foresee(i int) {
 	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
 	}
-	f := frontier{run: r}
-	if r.Belief != nil {
-		f.weights = r.Belief.Weights()
-	} else {
-		f.weights = expected(r)
-	}
-	picks := f.commits(i)
-	r.foreseen = map[int]bool{}
+	f := newFrontier(r)
+	picks := f.commits(i, r.Search.Width)
+	r.foreseen = map[int]float64{}
 	for _, p := range picks {
-		r.foreseen[p.index] = true
+		r.foreseen[p.index] = 1
 	}
 	for _, p := range f.proofs(picks) {
 		id := r.Span.Id(p.index)
@@ -64,8 +59,30 @@ func Soon(r *Run, next ...Wanted) {
 	l.Search.Soon(out)
 }
 
+// decisions are the first launches of the commits that the next decisions lead to, where there are processors for wrong
+// guesses. Builds ahead have a forecast of their own, see Foresee.
+func decisions(r *Run) (next []Wanted) {
+	const (
+		most   = 15  // four decisions
+		likely = 0.1 // that it will be asked for
+	)
+	if !r.Search.Eager || r.Search.Width > 1 {
+		return nil
+	}
+	picks := newFrontier(r).commits(-1, most)
+	r.foreseen = map[int]float64{}
+	for _, p := range picks {
+		if p.chance >= likely {
+			r.foreseen[p.index] = p.chance
+			next = append(next, Wanted{Commit: r.Span.Id(p.index), Purpose: bisect.Searching})
+		}
+	}
+	return next
+}
+
 // proofSoon announces the first launches of a proof of a commit that is likely to be the culprit, until it is all but
-// cleared. Where there are processors for a wrong guess, it does so sooner, and for two commits.
+// cleared. Where there are processors for a wrong guess, it does so sooner, and for two commits, and announces the next
+// commits of the search as well.
 func proofSoon(r *Run) {
 	if r.Search.Soon == nil || r.Search.Fast {
 		return
@@ -93,7 +110,7 @@ func proofSoon(r *Run) {
 		}
 		next = append(next, Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
 	}
-	Soon(r, next...)
+	Soon(r, append(next, decisions(r)...)...)
 }
 
 // EarlyProofs reports that what a proof launches first has often begun, or ended, by the time the search decides: it was
@@ -152,14 +169,21 @@ type frontier struct {
 	weights []float64
 }
 
-// commits lists the commits that the next decisions lead to, at most Search.Width. Each one splits a part of the
+func newFrontier(r *Run) frontier {
+	if r.Belief != nil {
+		return frontier{r, r.Belief.Weights()}
+	}
+	return frontier{r, expected(r)}
+}
+
+// commits lists the commits that the next decisions lead to, at most n. Each one splits a part of the
 // culprit's probability in two, and the largest part is split next: the middle of the suspects, the middles of either
 // half, and so on. chance is the size of the part that a commit splits, which is how likely the search gets there. The
 // first pick is commit i, if that is a new one.
 //
 // A commit that is being built already counts as the middle if it lies near it, so that the builds for one decision
 // serve the next.
-func (f frontier) commits(i int) (picks []pick) {
+func (f frontier) commits(i, n int) (picks []pick) {
 	r := f.run
 	if r.graph == nil {
 		r.graph = bisect.NewGraph(r.Span.Commits)
@@ -171,7 +195,7 @@ func (f frontier) commits(i int) (picks []pick) {
 	}
 	type part struct{ low, high float64 } // of the probability to be bad
 	open := []part{{0, 1}}
-	for first := true; len(open) > 0 && len(picks) < r.Search.Width; first = false {
+	for first := true; len(open) > 0 && len(picks) < n; first = false {
 		k := 0
 		for j := range open {
 			if open[j].high-open[j].low > open[k].high-open[k].low {
@@ -208,10 +232,10 @@ func (f frontier) middle(bad []float64, total, low, high float64) int {
 			continue
 		}
 		off := math.Abs(b-(low+high)/2) / (high - low)
-		if f.run.foreseen[k] && off < near {
-			off -= 1
+		if f.run.foreseen[k] > 0 && off < near {
+			off -= f.run.foreseen[k]
 		}
-		if off < best {
+		if off < best-1e-9 {
 			best, at = off, k
 		}
 	}
@@ -252,7 +276,15 @@ func (f frontier) proofs(picks []pick) []pick {
 // prices says what the next launches will cost. What is built ahead is as good as built.
 func (r *Run) prices() belief.Prices {
 	p := r.Ledger.prices(r.Question)
-	p.Built = func(i int) bool { return r.Ledger.launched[r.Span.Id(i)] || r.foreseen[i] }
+	p.Ready = func(i int) float64 {
+		if r.Ledger.launched[r.Span.Id(i)] {
+			return 1
+		}
+		return r.foreseen[i]
+	}
+	if len(r.foreseen) > 0 { // of two that tell as much, the one that may have begun is launched
+		p.Build = max(p.Build, p.Pass*belief.Readiness/belief.BuildShare)
+	}
 	p.Usable = r.Span.Launchable
 	p.Chance = r.Span.chances(r.Ledger.launched)
 	return p

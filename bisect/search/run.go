@@ -33,8 +33,8 @@ type Run struct {
 	Later    float64 // launches that are expected after it
 
 	graph    *bisect.Graph
-	foreseen map[int]bool // commits that are built, or being built, before they are asked for
-	likely   []int        // the commits whose proofs proofSoon has announced, likeliest first
+	foreseen map[int]float64 // commits that are built before they are asked for, 1, or compile before, the chance that they are asked for
+	likely   []int           // the commits whose proofs proofSoon has announced, likeliest first
 }
 
 // Answer says what an outcome means to a question.
@@ -120,6 +120,7 @@ func (r *Run) Locate() (err error) {
 		}
 	}()
 	for {
+		Soon(r, decisions(r)...)
 		e, err := r.Question.Ends(r)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@
 package capacity
 
 import (
-	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -98,8 +97,8 @@ func (g *Gauge) limit() int {
 	switch {
 	case g.jobs > 0:
 	case g.used > 0:
-		const little = 0.25 // this much of a processor above a whole number does not count as another one
-		n = max(1, n/max(1, int(math.Ceil(g.used-little))))
+		const little = 0.25 // processors that a build may use besides, as long as it uses one
+		n = max(1, int(float64(n)/max(1, g.used-little)))
 	default:
 		n = min(n, g.ramp())
 	}

@@ -1,7 +1,7 @@
-// Package headstart begins launches before their turn: the bad end beside the good one, and the first launches of a proof
-// beside those of the search. They are started as a user would, load and, if the program warms up before it takes times,
-// compile, which may take longer than all the rest. They stand still while times are taken, and do no more before they
-// are asked for. Where no times count, one that says nothing runs freely, to its end.
+// Package headstart begins launches before their turn: the bad end beside the good one, the first launches of a proof
+// beside those of the search, and commits that the search may ask for next. They are started as a user would, load and, if the
+// program warms up before it takes times, compile, which may take longer than all the rest. They stand still while times are
+// taken, and do no more before they are asked for. Where no times count, one that says nothing runs freely, to its end.
 //
 // Nothing may be blamed for what ran beside it: [Launches] says which launches have to be made again alone, and which ran
 // beside free ones, so that the caller can tell.
@@ -171,6 +171,12 @@ func (h *Launches) find(r bisect.Request) int {
 
 // Has reports whether the launch of a request has begun.
 func (h *Launches) Has(r bisect.Request) bool { return h.find(r) >= 0 }
+
+// Ready reports whether the launch of a request has begun, and has done what it may before its turn.
+func (h *Launches) Ready(r bisect.Request) bool {
+	i := h.find(r)
+	return i >= 0 && !h.begun[i].works()
+}
 
 // Place is the workspace in which the launch of a request has begun, and how its candidate was built there.
 func (h *Launches) Place(r bisect.Request) (*workspace.Workspace, bisect.Outcome, bool) {

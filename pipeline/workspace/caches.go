@@ -185,6 +185,15 @@ func (c *Caches) seed(from Caches) error {
 	return nil
 }
 
+// OfOne reports that launches have left what serves their own candidate alone, such as a torch extension, which goes by name.
+func (c *Caches) OfOne() bool {
+	entries, _ := os.ReadDir(c.Dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		name := strings.ToUpper(e.Name())
+		return name != "XDG_CACHE_HOME" && !slices.Contains(byContent, name) && files(filepath.Join(c.Dir, e.Name()), 1) > 0
+	})
+}
+
 // Full reports that there is something in the caches.
 func (c *Caches) Full() bool { return files(c.Dir, 1) > 0 }
 
