@@ -35,23 +35,6 @@ func readDevices(devices []*gpu.Watch) reading {
 	return x
 }
 
-// fits is how many programs the memory of the devices holds that take as much as all that is there now; 0: not known.
-func fits(devices []*gpu.Watch) (n int) {
-	for _, d := range devices {
-		used := uint64(0)
-		for _, x := range d.Read().Processes {
-			used += x.UsedBytes
-		}
-		if used == 0 {
-			return 0
-		}
-		if all := int(d.Device().MemoryTotal * 9 / 10 / used); n == 0 || all < n {
-			n = max(1, all)
-		}
-	}
-	return n
-}
-
 // beside is a reading taken while a launch of ours still tears down on the devices. It has the processes of an earlier
 // reading, so that the launch before this one is not taken for somebody else's process.
 func (x reading) beside(earlier reading) reading {

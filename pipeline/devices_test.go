@@ -16,29 +16,6 @@ import (
 	"github.com/kbisect/kbisect/pipeline/proc"
 )
 
-// So many programs as large as what is there now fit into nine tenths of the memory of each device.
-func TestFits(t *testing.T) {
-	const gb = 1 << 30
-	for name, c := range map[string]struct {
-		used []uint64 // by one process each, on two devices
-		want int
-	}{
-		"what takes most of a device counts": {[]uint64{1 * gb, 10 * gb}, 8},
-		"it is larger than nine tenths":      {[]uint64{85 * gb, gb}, 1},
-		"the driver does not tell":           {[]uint64{gb, 0}, 0},
-	} {
-		var devices []*gpu.Watch
-		for _, n := range c.used {
-			devices = append(devices, gpu.Scripted(gpu.Device{MemoryTotal: 90 * gb}, func(int) gpu.Reading {
-				return gpu.Reading{Processes: []gpu.Process{{PID: 7, UsedBytes: n}}}
-			}, nil))
-		}
-		if got := fits(devices); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
-	}
-}
-
 // What two readings say of a launch: whether its times count, who else was there, and what is wrong with the machine.
 func TestDeviceState(t *testing.T) {
 	mine := []gpu.Process{{PID: 7, UsedBytes: 1 << 30}}

@@ -492,6 +492,7 @@ func TestSearchCompilesAhead(t *testing.T) {
 		}
 	}
 	sample(bisect.EndGood, 0, 0)
+	p.together, p.fit = true, 8 // as with a device
 	two, three, four, five := b.timed(bisect.Searching, 1), b.timed(bisect.Searching, 2), b.timed(bisect.Searching, 3), b.timed(bisect.Searching, 4)
 	sample(bisect.EndBad, 5, 0, two, three, four, five)
 	sample(bisect.Searching, 2, 0, three, two, five)
@@ -531,6 +532,38 @@ func TestSearchCompilesAhead(t *testing.T) {
 	}
 	if n["search-4 measured"] > 0 {
 		t.Errorf("what was not wanted any more took times:\n%s", text)
+	}
+}
+
+// Whether the ends have compiled at the same time shows in how long each of them took: one may have waited for the other.
+func TestEndsThatCompileTogether(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	work := "    time.sleep(3.2)\n"
+	for name, compile := range map[string]string{"together": work, "by turns": "    import fcntl\n    fcntl.flock(log, fcntl.LOCK_EX)\n" + work + "    fcntl.flock(log, fcntl.LOCK_UN)\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var commits [][]fixtures.Change
+			for _, n := range []string{"1", "2"} {
+				text := "# as by kbisect_harness\n" + strings.NewReplacer("KERNEL", n, work, compile).Replace(slowToCompile)
+				commits = append(commits, []fixtures.Change{fixtures.Write("bench.py", text)})
+			}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
+			p := b.early(func(c *Config) {
+				c.Eager, c.Recipe.SampleMetric = true, "t"
+				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+			})
+			Soon(p, []bisect.Request{b.timed(bisect.EndBad, 1)})
+			for i, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
+				if o, err := p.Sample(t.Context(), b.timed(why, i)); err != nil || o.Class != bisect.OK {
+					t.Fatalf("%s: %v, %v", why, o.Describe(), err)
+				}
+			}
+			if want := name == "together"; p.together != want || p.compiles < 3 {
+				t.Errorf("together: %v, want %v; they compiled for %.1f s", p.together, want, p.compiles)
+			}
+		})
 	}
 }
 

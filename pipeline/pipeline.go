@@ -31,6 +31,7 @@ import (
 	"github.com/kbisect/kbisect/bisect/hint"
 	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/firsts"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/headstart"
 	"github.com/kbisect/kbisect/pipeline/prestart"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -56,6 +57,7 @@ type Pipeline struct {
 	headStart  headstart.Launches
 	room       *capacity.Gauge // for launches that compile before their turn
 	compiles   float64         // for how long an end has compiled what no other candidate can use, seconds
+	together   bool            // the ends have compiled at the same time, the one as fast as the other
 	fit        int             // programs like the good end that the memory of the devices holds; 0: not known
 	clean      bool            // every build is a clean one from now on
 
@@ -516,7 +518,8 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
-	if !p.headStart.Has(r) { // else its caches are in use already
+	early := p.headStart.Has(r)
+	if !early { // else its caches are in use already
 		p.prestart.Await(w)
 		if err := workspace.InheritCaches(w, p.seeds(r)); err != nil {
 			return bisect.Outcome{}, err
@@ -527,7 +530,10 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || helped && seeded
 	if r.Purpose.IsEnd() && w.Caches.OfOne() {
-		p.compiles = max(p.compiles, compiled(first))
+		const alike = 1.25
+		took := compiled(first)
+		p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
+		p.compiles = max(p.compiles, took)
 	}
 	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
@@ -672,7 +678,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		turn.Enter(phase, beside(phase), p.headStart.Freeze(still, r.Timing))
 		entered(phase)
 		if phase == "teardown" && r.Purpose == bisect.EndGood && r.Nth == 0 { // its times are over
-			p.fit = fits(p.Config.Devices)
+			p.fit = gpu.Fits(p.Config.Devices)
 		}
 		report(phase, limit)
 	}

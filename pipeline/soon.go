@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -93,7 +92,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 }
 
 // admits reports whether one more launch may begin before its turn: where each compiles for long, by the processors and the
-// memory that the good end used.
+// memory that the good end used, unless one may have to wait for another, say for a lock.
 func admits(p *Pipeline, compiles bool) bool {
 	most := 2           // both sides of a proof
 	if p.Config.Eager { // and of another one, since either may be needed
@@ -103,7 +102,7 @@ func admits(p *Pipeline, compiles bool) bool {
 		return p.headStart.Needed() < most
 	}
 	n := p.headStart.Begun() + 1
-	return p.room.Admits(n) && (len(p.Config.Devices) == 0 || n < cmp.Or(p.fit, most))
+	return p.room.Admits(n) && (n < most || p.together && n < p.fit)
 }
 
 // reserve finds a workspace for a launch of the search that is to begin beside r, if there is one that no other candidate needs.

@@ -92,6 +92,23 @@ func silent() Reading {
 	return r
 }
 
+// Fits is how many programs the memory of the devices holds that take as much as all that is there now; 0: not known.
+func Fits(devices []*Watch) (n int) {
+	for _, d := range devices {
+		used := uint64(0)
+		for _, x := range d.Read().Processes {
+			used += x.UsedBytes
+		}
+		if used == 0 {
+			return 0
+		}
+		if all := int(d.Device().MemoryTotal * 9 / 10 / used); n == 0 || all < n {
+			n = max(1, all)
+		}
+	}
+	return n
+}
+
 // Follow begins to collect the device's events for Events. If the driver does not report them, Absent of every later
 // Reading names "Events" with the reason. Calling it again, or after Close, does nothing.
 func (w *Watch) Follow() {

@@ -128,3 +128,26 @@ func TestExplainXid(t *testing.T) {
 		t.Errorf("got %q", s)
 	}
 }
+
+// So many programs as large as what is there now fit into nine tenths of the memory of each device.
+func TestFits(t *testing.T) {
+	const gb = 1 << 30
+	for name, c := range map[string]struct {
+		used []uint64 // by one process each, on two devices
+		want int
+	}{
+		"what takes most of a device counts": {[]uint64{1 * gb, 10 * gb}, 8},
+		"it is larger than nine tenths":      {[]uint64{85 * gb, gb}, 1},
+		"the driver does not tell":           {[]uint64{gb, 0}, 0},
+	} {
+		var devices []*Watch
+		for _, n := range c.used {
+			devices = append(devices, Scripted(Device{MemoryTotal: 90 * gb}, func(int) Reading {
+				return Reading{Processes: []Process{{PID: 7, UsedBytes: n}}}
+			}, nil))
+		}
+		if got := Fits(devices); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
