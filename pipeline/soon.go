@@ -52,11 +52,11 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		switch {
 		case !admits(p, compiles):
 			return
-		case searched && (free || !compiles || !reserve(p, r, next)):
-			continue
-		case p.workspaces.name(r) == p.workspaces.name(next), !end && (patient && !r.Clean || loads < worthHeadStart):
+		case searched && (free || !compiles), !end && (patient && !r.Clean || loads < worthHeadStart):
 			continue
 		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
+			continue
+		case searched && !reserve(p, r, next), p.workspaces.name(r) == p.workspaces.name(next):
 			continue
 		}
 		w, built, err := p.prepare(ctx, next)
