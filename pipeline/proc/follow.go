@@ -62,7 +62,8 @@ func (t *trial) started(r warden.Report) {
 	if t.spec.Sandbox != nil {
 		t.result.Contained = byNamespace
 	}
-	t.start = time.Now().Add(time.Duration(r.Mono - warden.Monotonic()))
+	now := warden.Monotonic() // before the other clock is read, so that no limit comes before its time
+	t.start = time.Now().Add(time.Duration(r.Mono - now))
 	t.result.Started = t.start
 	t.clock.start(t.start)
 }
@@ -132,7 +133,7 @@ func wait(ctx context.Context, t *trial) (context.Context, error) {
 		return next.ctx, cleared(t.spec, err)
 	}
 	t.out, t.clock = out, newPhases(t.spec)
-	t.start, t.mono = time.Now(), warden.Monotonic()
+	t.mono, t.start = warden.Monotonic(), time.Now() // in this order, as above
 	t.result.Started = t.start
 	t.clock.start(t.start)
 	_, _ = t.key.Write(next.say) // one that is dead shows in the reports
