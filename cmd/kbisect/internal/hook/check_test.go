@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,14 +31,19 @@ type pusher struct {
 	config   func() error // called before kbisect.toml is read; may be nil
 }
 
+// TestMain sets the command line, which the store keeps, and by which a session of a push is known. A check may still be ending in
+// the background when a test is over.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Args = []string{"kbisect", "hook", "pre-push"}
+	os.Exit(m.Run())
+}
+
 func newPusher(t *testing.T) *pusher {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
-	args := os.Args // which the store keeps, and by which a session of a push is known
-	os.Args = []string{"kbisect", "hook", "pre-push"}
-	t.Cleanup(func() { os.Args = args })
 	p := &pusher{Repo: gittest.New(t)}
 	p.Write(t, "run.sh", "#!/bin/sh\n")
 	p.Write(t, "kbisect.toml", "version = 1\npaths = [\"run.sh\", \"n\"]\n[run]\ncommand = [\"./run.sh\"]\n[device]\ngpus = \"none\"\n")
