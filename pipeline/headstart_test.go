@@ -607,3 +607,104 @@ func TestHeadStartBesideASlowLoad(t *testing.T) {
 		}
 	}
 }
+
+// compiling is a pipeline in which commits compile ahead, quickly, after both ends. Commit number 3 of 8 runs more lines before it
+// is measured.
+func compiling(t *testing.T, third string) (b *bench, p *Pipeline, sample func(r bisect.Request, soon ...bisect.Request) bisect.Outcome) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	t.Parallel()
+	text := strings.NewReplacer("time.sleep(3.2)", "time.sleep(0.3)", "note(\"measures\")\n", "note(\"measures\")\nif KERNEL == 3:\n    "+third+"\n").Replace(slowToCompile)
+	var commits [][]fixtures.Change
+	for i := range 8 {
+		commits = append(commits, []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(text, "KERNEL", fmt.Sprint(i+1)))})
+	}
+	b = newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
+	p = b.early(func(c *Config) {
+		c.Eager, c.Recipe.SampleMetric = true, "t"
+		c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+	})
+	sample = func(r bisect.Request, soon ...bisect.Request) bisect.Outcome {
+		t.Helper()
+		Soon(p, soon)
+		o, err := p.Sample(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	sample(b.timed(bisect.EndGood, 0))
+	sample(b.timed(bisect.EndBad, 7))
+	p.room, p.compiles, p.together, p.fit = capacity.New(8), worthCompiling, true, 8
+	return b, p, sample
+}
+
+// made counts how often a commit was compiled for the search.
+func (b *bench) made(commit int) int {
+	text, err := os.ReadFile(filepath.Join(b.home, "log"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return strings.Count(string(text), fmt.Sprintf("search-%d compiled", commit+1))
+}
+
+// After a contradiction nothing is left of what was compiled ahead.
+func TestContradictionForgetsWhatCompiledAhead(t *testing.T) {
+	b, p, sample := compiling(t, "pass")
+	var soon []bisect.Request
+	for i := 1; i < 5; i++ {
+		soon = append(soon, b.timed(bisect.Searching, i))
+	}
+	for i, r := range soon {
+		sample(r, soon[i:]...)
+	}
+	p.Clean()
+	for i, r := range soon {
+		r.Nth = 1
+		if sample(r); b.made(i+1) != 2 {
+			t.Errorf("commit %d was compiled %d times", i+1, b.made(i+1))
+		}
+	}
+}
+
+// What has begun with caches that others have filled does not answer a request for a launch that finds none.
+func TestWhatHasBegunAnswersItsRequestOnly(t *testing.T) {
+	b, p, sample := compiling(t, "pass")
+	next := b.timed(bisect.Searching, 2)
+	sample(b.timed(bisect.Searching, 1), next)
+	if !p.headStart.Has(next) {
+		t.Fatal("it has not begun")
+	}
+	next.Timing = false
+	if p.headStart.Has(next) {
+		t.Error("another request has begun as well")
+	}
+	if o := sample(next, next); o.Class != bisect.OK || b.made(2) != 2 {
+		t.Errorf("%v; it was compiled %d times", o.Describe(), b.made(2))
+	}
+}
+
+// A commit that fails, alone too, does not keep others from compiling ahead; one that fails beside others only does.
+func TestFailureBesideOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		third string
+		goes  bool
+	}{
+		"alone too":     {"raise SystemExit(1)", true},
+		"beside others": {`first, _ = not os.path.exists(os.environ["BENCH_LOG"] + "-3"), open(os.environ["BENCH_LOG"] + "-3", "a")` + "\n    if first: raise SystemExit(1)", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, p, sample := compiling(t, c.third)
+			three, four, five := b.timed(bisect.Searching, 2), b.timed(bisect.Searching, 3), b.timed(bisect.Searching, 4)
+			sample(b.timed(bisect.Searching, 1), three, four)
+			if o := sample(three, three, four); len(o.Repeated) != 1 || (o.Class == bisect.OK) == c.goes {
+				t.Errorf("%v; made again: %v", o.Describe(), o.Repeated)
+			}
+			sample(four, four, five)
+			if p.headStart.Has(five) != c.goes {
+				t.Errorf("the next one has begun: %v", !c.goes)
+			}
+		})
+	}
+}

@@ -8,8 +8,7 @@
 //
 // Pipeline adds what these steps do not know of: builds ahead of time, warm and cold caches, the state of the
 // devices, known-good programs that show whose fault a failure is, launches shared by equal builds, and further
-// tries of what the machine spoiled. [Memory] wraps any Sampler and remembers its trials; package slots runs several
-// at a time.
+// tries of what the machine spoiled. Package memory remembers trials, and package slots runs several at a time.
 //
 // The candidate's fault is data in the [bisect.Outcome]; only the machine's fault is an error. Nothing here may know
 // how the search chooses what to try.
@@ -119,6 +118,7 @@ func (p *Pipeline) Close() error {
 func (p *Pipeline) Clean() {
 	p.ahead.stop()
 	p.headStart.Want(nil)
+	p.workspaces.forget()
 	p.clean = true
 }
 
@@ -159,9 +159,6 @@ func (p *Pipeline) Learn(r bisect.Request, o bisect.Outcome) {
 	}
 	if r.Purpose == bisect.EndGood && o.Class == bisect.OK && !p.Config.Recipe.OnlyBuilds(r) {
 		p.reference.Learn(o)
-		if o.Wall > 0 {
-			p.room.Learn(o.CPU/o.Wall, o.Memory)
-		}
 		p.reference.LearnCovered(p.Config.Recipe, o)
 		if p.reference.StartCounts(p.Config.Recipe) {
 			p.prestart.Drop()
@@ -532,6 +529,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if r.Purpose.IsEnd() && w.Caches.OfOne() {
 		const alike = 1.25
 		took := compiled(first)
+		p.room.Learn(first.CPU/max(first.Wall, 1e-3), first.Memory)
 		p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
 		p.compiles = max(p.compiles, took)
 	}
@@ -669,14 +667,14 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	begin(ctx, p, r)
 	shares := p.headStart.Shares(r)
-	entered := p.headStart.Watch(p.reference.Times)
+	entered := p.headStart.Watch(r, p.reference.Times)
 	defer entered("")
 	beside := trial.Beside(p.Config.Recipe, p.reference.Times["warmup"] > 0)
 	still := false // what has begun has to stand still: in run nothing has been said yet, so that no time counts
 	alone := func(phase string, limit time.Duration) {
 		still = phase != "teardown" && still && r.Timing || trial.Measures(phase) && phase != "run"
+		entered(phase) // before the others have to stand still: it may let them go on
 		turn.Enter(phase, beside(phase), p.headStart.Freeze(still, r.Timing))
-		entered(phase)
 		if phase == "teardown" && r.Purpose == bisect.EndGood && r.Nth == 0 { // its times are over
 			p.fit = gpu.Fits(p.Config.Devices)
 		}
@@ -701,6 +699,9 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	p.headStart.Void = p.headStart.Void || late || begun && r.Timing && p.reference.Covers // which was not known yet
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
+	}
+	if r.Purpose.IsEnd() {
+		p.room.Learn(0, run.Last.MaxRSS)
 	}
 	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0

@@ -9,12 +9,13 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/harness"
+	"github.com/kbisect/kbisect/pipeline/headstart"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// Soon says which launches are likely to be asked for that may begin beside others, likeliest first. It may be called while a pipeline makes
-// a trial.
+// Soon says which launches are likely to be asked for that may begin beside others, likeliest first. It may be called while a
+// pipeline makes a trial.
 func Soon(p *Pipeline, next []bisect.Request) { p.headStart.Want(next) }
 
 // ManyProcessors reports that there are enough for [Config.Eager].
@@ -35,11 +36,9 @@ const worthCompiling = 3.0
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c := &p.Config.Recipe
 	wanted, compiles := p.headStart.Wanted(r), p.Config.Eager && p.compiles >= worthCompiling
-	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone.
-	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers {
-		return
-	}
-	if compiles && p.headStart.Ready(r) { // it ends soon, and shows what is worth compiling
+	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone. One that is
+	// ready ends soon, and shows what is worth compiling.
+	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers || compiles && headstart.Ready(&p.headStart, r) {
 		return
 	}
 	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
@@ -52,7 +51,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		switch {
 		case !admits(p, compiles):
 			return
-		case searched && (free || !compiles), !end && (patient && !r.Clean || loads < worthHeadStart):
+		case searched && (free || !compiles), !end && (patient && (searched || !r.Clean) || loads < worthHeadStart):
 			continue
 		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
 			continue
@@ -72,6 +71,7 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 				continue
 			}
 		}
+		order.Searched = searched
 		beside := trial.Beside(*c, warmsUp)
 		if free {
 			beside = nil
@@ -119,7 +119,7 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 		return true
 	}
 	for c, name := range soon {
-		if c != r.Candidate && !p.headStart.Has(bisect.Request{Candidate: c, Purpose: bisect.Searching}) {
+		if c != r.Candidate && !headstart.In(&p.headStart, p.workspaces.open[name]) {
 			delete(soon, c)
 			soon[next.Candidate] = name
 			return true

@@ -21,7 +21,7 @@ type workspaces struct {
 	open   map[string]*workspace.Workspace
 	proofs int                         // workspaces of proofs so far, which numbers their folders
 	turn   int                         // which of its workspaces launches of the search are made in, see turns
-	soon   map[bisect.Candidate]string // the workspaces of those that the search has begun before their turn
+	soon   map[bisect.Candidate]string // the workspaces of those that the search has begun before their turn, or will
 }
 
 // openMemory makes a root in memory, if candidates may lie there and fit, else the disk is used. Where a launch has a
@@ -119,6 +119,16 @@ func turns(p *Pipeline, r bisect.Request) {
 		}
 	}
 	ws.turn = best
+}
+
+// forget lets the search make use of nothing any more that its launches have compiled.
+func (ws *workspaces) forget() {
+	clear(ws.soon)
+	for _, name := range searches {
+		if w := ws.open[name]; w != nil {
+			w.Caches.Warmed = bisect.Candidate{}
+		}
+	}
 }
 
 // of is the workspace for a request, or nil if it was not opened.

@@ -81,7 +81,7 @@ func (p Prices) Launch(i int, fail float64) float64 {
 	if fail > 0 {
 		cost += fail * (p.Fail - p.Pass)
 	}
-	cost += (1 - p.readiness(i)) * BuildShare * p.Build
+	cost += (1 - p.done(i)) * BuildShare * p.Build
 	if p.Taken != nil { // one more of the same tells less
 		cost *= 1 + float64(p.Taken(i))
 	}
@@ -96,7 +96,8 @@ func (p Prices) Testable(i int) float64 {
 	return p.Chance(i)
 }
 
-func (p Prices) readiness(i int) float64 {
+// done is how much of its build commit i has behind it.
+func (p Prices) done(i int) float64 {
 	if p.Ready == nil {
 		return 0
 	}
@@ -123,7 +124,7 @@ func Nearest(bad []float64, open func(i int) bool, quantiles []float64, p Prices
 		if !(b > 1e-12 && b < 1-1e-12 && open(i) && p.Usable(i)) {
 			continue
 		}
-		testable, ready := p.Testable(i), 1+Readiness*p.readiness(i)
+		testable, ready := p.Testable(i), 1+Readiness*p.done(i)
 		for k, q := range quantiles {
 			if worth := testable * (1 - math.Abs(b-q)/max(q, 1-q)) * ready; worth > best[k].worth {
 				best[k] = choice{worth, i}

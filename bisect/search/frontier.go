@@ -84,7 +84,11 @@ func decisions(r *Run) (next []Wanted) {
 // cleared. Where there are processors for a wrong guess, it does so sooner, and for two commits, and announces the next
 // commits of the search as well.
 func proofSoon(r *Run) {
-	if r.Search.Soon == nil || r.Search.Fast {
+	if r.Search.Soon == nil {
+		return
+	}
+	if r.Search.Fast { // which proves nothing
+		Soon(r, decisions(r)...)
 		return
 	}
 	likely, possible, most := 0.45, 0.2, 1
@@ -167,13 +171,15 @@ type pick struct {
 type frontier struct {
 	run     *Run
 	weights []float64
+	chance  func(i int) float64 // see belief.Prices
 }
 
 func newFrontier(r *Run) frontier {
+	chance := r.Span.chances(r.Ledger.launched)
 	if r.Belief != nil {
-		return frontier{r, r.Belief.Weights()}
+		return frontier{r, r.Belief.Weights(), chance}
 	}
-	return frontier{r, expected(r)}
+	return frontier{r, expected(r), chance}
 }
 
 // commits lists the commits that the next decisions lead to, at most n. Each one splits a part of the
@@ -181,8 +187,8 @@ func newFrontier(r *Run) frontier {
 // half, and so on. chance is the size of the part that a commit splits, which is how likely the search gets there. The
 // first pick is commit i, if that is a new one.
 //
-// A commit that is being built already counts as the middle if it lies near it, so that the builds for one decision
-// serve the next.
+// A commit that has begun already counts as the middle if it lies near it, so that what was done for one decision serves
+// the next.
 func (f frontier) commits(i, n int) (picks []pick) {
 	r := f.run
 	if r.graph == nil {
@@ -219,12 +225,12 @@ func (f frontier) commits(i, n int) (picks []pick) {
 	return picks
 }
 
-// middle is the commit never launched whose probability to be bad lies nearest to halfway between low and high,
-// preferring one that is being built and lies near enough; -1 where there is none. bad holds unnormalised
-// probabilities, which add up to total.
+// middle is the commit never launched whose probability to be bad lies nearest to halfway between low and high, less so if
+// it may not be testable, see belief.Nearest. One that has begun is preferred, the likelier the more, if it lies near enough;
+// -1: there is none. bad holds unnormalised probabilities, which add up to total.
 func (f frontier) middle(bad []float64, total, low, high float64) int {
 	const near = 0.2 // of the distance between the two
-	best, at := math.Inf(1), -1
+	best, at := math.Inf(-1), -1
 	for k, b := range bad {
 		b /= total
 		learned := f.run.Belief == nil && f.weights[k] == 0 && f.run.Span.Prior[k] > 0 // that it will not be launched
@@ -232,11 +238,12 @@ func (f frontier) middle(bad []float64, total, low, high float64) int {
 			continue
 		}
 		off := math.Abs(b-(low+high)/2) / (high - low)
-		if f.run.foreseen[k] > 0 && off < near {
-			off -= f.run.foreseen[k]
+		worth := belief.Prices{Chance: f.chance}.Testable(k) * (1 - 2*off)
+		if off < near {
+			worth += 2 * f.run.foreseen[k]
 		}
-		if off < best-1e-9 {
-			best, at = off, k
+		if worth > best+1e-9 {
+			best, at = worth, k
 		}
 	}
 	return at

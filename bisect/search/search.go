@@ -56,10 +56,10 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	// Soon gets the launches that are likely next and may start while others run: the first of the bad end, and those of a
-	// proof. It may be nil.
+	// Soon gets the launches that are likely next and may start while others run: the first of the bad end and those of a
+	// proof and, if Eager, those of the commits that the next decisions lead to. It may be nil.
 	Soon  func([]bisect.Request)
-	Eager bool                   // a proof is announced as soon as it is somewhat likely: there are processors for a wrong guess
+	Eager bool                   // a launch is announced as soon as it is somewhat likely: there are processors for a wrong guess
 	Batch func([]bisect.Request) // receives the next requests, in order, so that they can be launched together; may be nil
 	// Apart is told of a device, by its number from 1, that disagrees with the others: none of its launches counts.
 	// May be nil.

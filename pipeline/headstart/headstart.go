@@ -23,14 +23,21 @@ import (
 // Launches are those that have begun before their turn. All methods but Want are called by one goroutine at a time, that
 // which makes the launches. The zero value is ready.
 type Launches struct {
-	Void   bool // the last launch has to be made again alone
-	harmed bool // one was void, or in the way: nothing begins before its turn any more
-	begun  []*launch
-	turn   *launch // the launch in turn, if it had begun before
+	Void    bool // the last launch has to be made again alone
+	harmed  bool // one was void, or in the way: nothing begins before its turn any more
+	accused *accused
+	begun   []*launch
+	turn    *launch // the launch in turn, if it had begun before
 
 	mu     sync.Mutex
 	wanted []bisect.Request // may begin before their turn
 	quiet  bool             // none may, until others are wanted
+}
+
+// accused is a launch that failed beside others. Made again alone, it shows whether these were why.
+type accused struct {
+	id  bisect.TrialID
+	end bisect.Outcome
 }
 
 // launch is one that has begun. report and timed are called by the launch itself.
@@ -73,9 +80,10 @@ func (h *Launches) Quiet() {
 	h.quiet = true
 }
 
-// Settle ends the launches that have begun and are not wanted any more, before r is made, once they stand still, as a program that is
-// killed while it works may leave something behind, such as a lock. Those that run freely end by themselves: if r must be alone, it
-// waits for these. With none, all that have begun end.
+// Settle ends the launches that have begun and are not wanted any more, or not as they were, before r is made, once they
+// stand still: a program that is killed while it works may leave something behind, such as a lock. It waits for one of r
+// itself that is not as wanted, and, if r must be alone, for those that run freely, which end by themselves. With none, all
+// that have begun end.
 func (h *Launches) Settle(ctx context.Context, r bisect.Request, none bool) {
 	if none {
 		h.end(ctx)
@@ -84,16 +92,25 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request, none bool) {
 	wanted, alone := append(slices.Clone(h.wanted), r), h.quiet || r.Timing
 	h.mu.Unlock()
 	for _, l := range h.begun {
-		if l.free() && alone {
+		if l.free() && alone || l.request.ID() == r.ID() && !l.answers(r) {
 			select {
 			case <-l.over:
+			case <-l.still:
 			case <-ctx.Done():
 			}
 		}
 	}
 	h.drop(func(l *launch) bool {
-		return !l.works() && !slices.ContainsFunc(wanted, func(w bisect.Request) bool { return w.ID() == l.request.ID() })
+		return !l.works() && !slices.ContainsFunc(wanted, l.answers)
 	})
+}
+
+// answers reports whether the launch is one that a request asks for. How long it may take is no part of that: one that comes to
+// its limit before its turn is made again. One of which all metrics are wanted gives each of them.
+func (l *launch) answers(r bisect.Request) bool {
+	own := l.request
+	own.Hurry, own.Past, own.Wants = r.Hurry, r.Past, cmp.Or(own.Wants, r.Wants)
+	return own == r
 }
 
 // free reports that it runs to its end beside others.
@@ -123,7 +140,7 @@ func (h *Launches) Wanted(r bisect.Request) (next []bisect.Request) {
 	defer h.mu.Unlock()
 	h.wanted = slices.DeleteFunc(h.wanted, func(w bisect.Request) bool { return w.ID() == r.ID() })
 	for _, w := range h.wanted {
-		if h.find(w) < 0 && !h.harmed && !h.quiet {
+		if h.find(w) < 0 && !h.harmed && h.accused == nil && !h.quiet {
 			next = append(next, w)
 		}
 	}
@@ -166,16 +183,21 @@ func (h *Launches) Needed() (n int) {
 
 // find is the place of the launch of a request among those that have begun, or -1.
 func (h *Launches) find(r bisect.Request) int {
-	return slices.IndexFunc(h.begun, func(l *launch) bool { return l.request.ID() == r.ID() })
+	return slices.IndexFunc(h.begun, func(l *launch) bool { return l.answers(r) })
 }
 
 // Has reports whether the launch of a request has begun.
 func (h *Launches) Has(r bisect.Request) bool { return h.find(r) >= 0 }
 
 // Ready reports whether the launch of a request has begun, and has done what it may before its turn.
-func (h *Launches) Ready(r bisect.Request) bool {
+func Ready(h *Launches, r bisect.Request) bool {
 	i := h.find(r)
 	return i >= 0 && !h.begun[i].works()
+}
+
+// In reports whether a launch has begun in a workspace.
+func In(h *Launches, w *workspace.Workspace) bool {
+	return slices.ContainsFunc(h.begun, func(l *launch) bool { return l.w == w })
 }
 
 // Place is the workspace in which the launch of a request has begun, and how its candidate was built there.
@@ -199,21 +221,35 @@ func (h *Launches) Take(ctx context.Context, o trial.Order) (run trial.Launched,
 	err = l.finish(ctx, o.Report)
 	h.turn = nil
 	h.Void = l.spoiled && ctx.Err() == nil || err == nil && l.blames(len(h.begun) > 0)
-	h.harm(ctx, h.Void)
+	h.harm(ctx, o.Request, l.run.Outcome, !l.spoiled)
 	return l.run, true, err
 }
 
-// harm ends all launches that have begun, and lets none begin any more, if one was in the way or had to be made again. Those that are
-// not in the way are ended once they stand still.
-func (h *Launches) harm(ctx context.Context, void bool) {
+// harm ends all launches that have begun, each once it stands still, if one of them was in the way, or if r, which ended with o, is
+// void. None begins any more, unless all that speaks against it is that r failed, and it fails alike when it is made again alone.
+func (h *Launches) harm(ctx context.Context, r bisect.Request, o bisect.Outcome, failed bool) {
+	inTheWay := false
 	for _, l := range h.begun {
 		l.mu.Lock()
-		void = void || l.spoiled
+		inTheWay = inTheWay || l.spoiled
 		l.mu.Unlock()
 	}
-	if void {
+	if !inTheWay && !h.Void {
+		return
+	}
+	if failed && !inTheWay && o.Class != bisect.OK {
+		h.accused = &accused{r.ID(), o}
+	} else {
 		h.harmed = true
-		h.end(ctx)
+	}
+	h.end(ctx)
+}
+
+// judge takes in how r ended alone, if it had failed beside others before.
+func (h *Launches) judge(r bisect.Request, o bisect.Outcome) {
+	if a := h.accused; a != nil {
+		h.harmed = h.harmed || a.id != r.ID() || !o.EndsAs(a.end)
+		h.accused = nil
 	}
 }
 
@@ -236,13 +272,13 @@ func (h *Launches) end(ctx context.Context) {
 	h.Drop()
 }
 
-// Watch ends the launches that have begun and stand still if the one in turn, which begins now, is in a phase for longer than a
+// Watch ends the launches that have begun and stand still if that of r, whose turn begins now, is in a phase for longer than a
 // good one may: it may wait for what one of them holds, a lock for instance. Those that work may let it go by themselves. Only
 // what takes times may take longer, since that is what a search may be about. good are the longest times of the good end, by
 // phase; what only the probe tells apart may be part of any. The returned function takes in that the one in turn enters a
 // phase; "" is its end.
-func (h *Launches) Watch(good map[string]time.Duration) (entered func(phase string)) {
-	others := slices.Clone(h.begun)
+func (h *Launches) Watch(r bisect.Request, good map[string]time.Duration) (entered func(phase string)) {
+	others := slices.DeleteFunc(slices.Clone(h.begun), func(l *launch) bool { return l.answers(r) })
 	if len(others) == 0 {
 		return func(string) {}
 	}
@@ -299,10 +335,11 @@ func (l *launch) giveWay() {
 // are wrong as those of the bad end, if it did not tell when that one had to stand still, or if its time as a whole counts.
 func (h *Launches) Beside(ctx context.Context, o trial.Order, run trial.Launched, err error) {
 	out := run.Outcome
+	h.judge(o.Request, out)
 	well := out.Class == bisect.OK || out.Class == bisect.Wrong && out.EndsAs(o.Failure)
 	held := slices.ContainsFunc(h.begun, func(l *launch) bool { return !l.free() })
 	h.Void = held && err == nil && !(well && out.Speaks && !trial.Whole(o.Recipe, out))
-	h.harm(ctx, h.Void)
+	h.harm(ctx, o.Request, out, true)
 }
 
 // blames reports that it did not tell when it had loaded, or that what ran beside it may be why it failed. One whose times

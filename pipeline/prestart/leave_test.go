@@ -135,22 +135,25 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// A launch stands still while a device may be busy with what another one has launched, although nothing tears down.
+// A launch stands still while a device may be busy with what another one has launched, although nothing tears down, and once more
+// if that one has gone on.
 func TestTurnDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &workspace.Workspace{}
 		turn := NewTurn(New(t.Context(), t.TempDir()), w, func() time.Duration { return time.Second })
 		pause := w.Share.Pause
 		turn.Enter("compile", true, time.Second)
-		turn.Enter("warmup", false, time.Second)
-		turn.Enter("measure", false, time.Second)
-		time.Sleep(999 * time.Millisecond)
-		if synctest.Wait(); len(pause) != 1 || !<-pause {
-			t.Error("it does not stand still")
-		}
-		time.Sleep(time.Millisecond)
-		if synctest.Wait(); len(pause) != 1 || <-pause {
-			t.Error("it does not go on")
+		for _, phase := range []string{"warmup", "measure"} {
+			turn.Enter(phase, false, time.Second)
+			time.Sleep(999 * time.Millisecond)
+			if synctest.Wait(); len(pause) != 1 || !<-pause {
+				t.Errorf("in %s it does not stand still", phase)
+			}
+			time.Sleep(time.Millisecond)
+			if synctest.Wait(); len(pause) != 1 || <-pause {
+				t.Errorf("in %s it does not go on", phase)
+			}
+			turn.Enter("check", false, 0)
 		}
 		turn.End()
 	})

@@ -33,7 +33,8 @@ func (t *Turn) Halt() { t.pool.Halt(t.patience()) }
 // Enter says that a phase begins, and whether another process may run beside it. If not, the launch stands still for as long as
 // the device may be busy with what others have launched.
 func (t *Turn) Enter(phase string, beside bool, drain time.Duration) {
-	if leaving := t.pool.Leaving(); !t.paused && !beside && (leaving || drain > 0) {
+	if leaving := t.pool.Leaving() && !t.paused; !beside && (leaving || drain > 0) {
+		t.halting.Wait()
 		t.paused = true
 		t.pause <- true
 		t.halting.Go(func() {

@@ -30,6 +30,7 @@ type Order struct {
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	OnTimed   func(on bool)                           // told when times begin and cease to count; may be nil
 	Prestart  *prestart.Pool                          // starts interpreters before their turn; may be nil
+	Searched  bool                                    // the launch begins before its turn, and no other may follow in its workspace
 	Failure   bisect.Outcome                          // how the bad end failed; no class if it did not, or is not known
 }
 

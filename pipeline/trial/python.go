@@ -65,16 +65,13 @@ func Mentions(w *workspace.Workspace, o Order, words ...string) bool {
 		return false
 	}
 	x := newProcess(w, o, stages[0], 0)
-	if !x.imports() {
-		return false
-	}
 	at, _ := kernels.Script(x.argv)
 	path := x.argv[at]
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(o.Recipe.WorkDir(w), path)
 	}
 	text, err := os.ReadFile(path)
-	return err == nil && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+	return err == nil && x.imports() && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 }
 
 // imports reports whether a process can tell what others of its program will import: a Python program that is the
@@ -159,7 +156,7 @@ func (x *process) runBy(ctx context.Context, spec proc.Spec, run func(context.Co
 func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error) {
 	r, pool := x.order.Request, x.order.Prestart
 	learns := x.imports() && pool.Wants(r)
-	if !learns && early(x) && pool.Means(x.w, r.Candidate) {
+	if !learns && !x.order.Searched && early(x) && pool.Means(x.w, r.Candidate) {
 		x.report("load", x.bounds.inForce("load"))
 		k := prestart.Kind{W: x.w, Why: r.Purpose, Spec: spec, Used: !x.proves()}
 		if OnlyBetween(x.order) {
