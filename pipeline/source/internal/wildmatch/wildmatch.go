@@ -99,13 +99,17 @@ func matchClass(p string, c byte) (rest string, ok bool) {
 		if p[0] == ']' && !first {
 			return p[1:], matched != negated
 		}
-		if strings.HasPrefix(p, "[:") {
-			if end := strings.Index(p, ":]"); end > 0 {
-				in, known := inNamedClass(p[2:end], c)
+		if named, found := strings.CutPrefix(p, "[:"); found {
+			end := strings.IndexByte(named, ']')
+			if end < 0 { // it never ends
+				return "", false
+			}
+			if name, found := strings.CutSuffix(named[:end], ":"); found {
+				in, known := inNamedClass(name, c)
 				if !known { // the whole pattern matches nothing then
 					return "", false
 				}
-				matched, p = matched || in, p[end+2:]
+				matched, p = matched || in, named[end+1:]
 				continue
 			}
 		}

@@ -15,9 +15,9 @@ var (
 	patternPieces = []string{
 		"a", "b", "a", "b", "/", "/", "*", "*", "**", "/**", "**/", "/**/", "***", "?", `\a`, `\*`, `\\`, `\/`, "-", "]", "A", "0", "_", "é",
 		"[ab]", "[!a]", "[^b]", "[a-c]", "[c-a]", "[]a]", "[!]a]", "[a-]", "[-a]", `[\]]`, `[a\-c]`, `[\\]`, "[!/]", "[/]", "[a", "[", "[]", "[[]",
-		"[[:alpha:]]", "[[:digit:]x]", "[![:upper:]]", "[[:punct:]]", "[[:nosuch:]]", "[[:alpha:]-z]", "[a-[:digit:]]", "[[:xdigit:]", "[[.a.]]",
+		"[[:alpha:]]", "[[:digit:]x]", "[![:upper:]]", "[[:punct:]]", "[[:nosuch:]]", "[[:alpha:]-z]", "[a-[:digit:]]", "[[:xdigit:]", "[[.a.]]", "[[:]", "[[::]]", "[[:a]", "[[:a]b:]]", "[[:",
 	}
-	pathPieces = []string{"a", "b", "a", "b", "c", "/", "/", "/", "*", "?", `\`, "[", "]", "-", "A", "0", "_", "é", "x", "!", "^"}
+	pathPieces = []string{"a", "b", "a", "b", "c", "/", "/", "/", "*", "?", `\`, "[", "]", "-", "A", "0", "_", "é", "x", "!", "^", ":"}
 )
 
 func draw(rng *rand.Rand, pieces []string, most int) string {
@@ -131,6 +131,7 @@ func TestManyStars(t *testing.T) {
 func FuzzMatch(f *testing.F) {
 	for _, p := range patternPieces {
 		f.Add(p, "a/b")
+		f.Add(p, "a")
 	}
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		if Match(pattern, text) && !strings.ContainsAny(pattern, `*?[\`) && pattern != text {
