@@ -178,6 +178,7 @@ func TestAddMetric(t *testing.T) {
 
 func FuzzOutput(f *testing.F) {
 	f.Add("block_size  128 | time 0.0123 ms | 80.1 GB/s\n")
+	f.Add("\xff0s")
 	f.Add("100%% \"quoted\" \\ 3.5 us 7\n")
 	f.Fuzz(func(t *testing.T, output string) {
 		for _, l := range timesIn(output) {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/kernels/lazy"
@@ -41,7 +42,7 @@ func Printed(output string) (line string, ok bool) {
 // 0. Lines that the same pattern reads are listed once.
 func timesIn(output string) (all []timeLine) {
 	for line := range strings.Lines(output) {
-		if line = strings.TrimSpace(line); len(line) > 500 {
+		if line = strings.TrimSpace(line); len(line) > 500 || !utf8.ValidString(line) { // no pattern can hold the second
 			continue
 		}
 		found := timeLine{Name: "time", line: line}
