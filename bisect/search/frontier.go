@@ -80,16 +80,11 @@ func decisions(r *Run) (next []Wanted) {
 	return next
 }
 
-// proofSoon announces the first launches of a proof of a commit that is likely to be the culprit, until it is all but
-// cleared. Where there are processors for a wrong guess, it does so sooner, and for two commits, and announces the next
-// commits of the search as well.
-func proofSoon(r *Run) {
-	if r.Search.Soon == nil {
-		return
-	}
-	if r.Search.Fast { // which proves nothing
-		Soon(r, decisions(r)...)
-		return
+// likelyProofs are the first launches of a proof of a commit that is likely to be the culprit, until it is all but cleared.
+// Where there are processors for a wrong guess, they come sooner, and for two commits.
+func likelyProofs(r *Run) (next []Wanted) {
+	if r.Search.Soon == nil || r.Search.Fast {
+		return nil
 	}
 	likely, possible, most := 0.45, 0.2, 1
 	if r.Search.Eager {
@@ -106,7 +101,6 @@ func proofSoon(r *Run) {
 		r.likely, left[k] = append(r.likely, k), 0
 	}
 	slices.SortStableFunc(r.likely, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
-	var next []Wanted
 	for _, k := range r.likely {
 		culprit, parents := r.Span.Sides([]int{k})
 		for _, id := range parents {
@@ -114,7 +108,7 @@ func proofSoon(r *Run) {
 		}
 		next = append(next, Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
 	}
-	Soon(r, append(next, decisions(r)...)...)
+	return next
 }
 
 // EarlyProofs reports that what a proof launches first has often begun, or ended, by the time the search decides: it was

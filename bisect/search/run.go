@@ -34,7 +34,7 @@ type Run struct {
 
 	graph    *bisect.Graph
 	foreseen map[int]float64 // commits that are built before they are asked for, 1, or compile before, the chance that they are asked for
-	likely   []int           // the commits whose proofs proofSoon has announced, likeliest first
+	likely   []int           // the commits whose proofs likelyProofs has announced, likeliest first
 }
 
 // Answer says what an outcome means to a question.
@@ -154,7 +154,7 @@ func (r *Run) narrow() error {
 		} else if acted {
 			continue
 		}
-		proofSoon(r)
+		Soon(r, append(likelyProofs(r), decisions(r)...)...)
 		if decided {
 			if sure := len(members) == 1 && r.Span.Launchable(members[0]); !sure && r.Unlearn("") { // no guess may be part of an exact set
 				continue

@@ -105,8 +105,8 @@ func (h *Launches) Settle(ctx context.Context, r bisect.Request, none bool) {
 	})
 }
 
-// answers reports whether the launch is one that a request asks for. How long it may take is no part of that: one that comes to
-// its limit before its turn is made again. One of which all metrics are wanted gives each of them.
+// answers reports whether a request asks for this launch. Time limits do not matter: a launch that reaches its limit before its
+// turn is made again. A launch for all metrics serves a request for any one of them.
 func (l *launch) answers(r bisect.Request) bool {
 	own := l.request
 	own.Hurry, own.Past, own.Wants = r.Hurry, r.Past, cmp.Or(own.Wants, r.Wants)

@@ -43,11 +43,7 @@ func IsPython(dir string, argv []string) bool {
 	if proc.PythonName(filepath.Base(argv[0])) {
 		return true
 	}
-	path := argv[0]
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
-	}
-	f, err := os.Open(path)
+	f, err := os.Open(below(dir, argv[0]))
 	if err != nil {
 		return false
 	}
@@ -55,6 +51,14 @@ func IsPython(dir string, argv []string) bool {
 	line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n')
 	words, ok := strings.CutPrefix(line, "#!")
 	return err == nil && ok && strings.Contains(words, "python")
+}
+
+// below is the path of a file that a command in dir names.
+func below(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
 }
 
 // Mentions reports that the program of an order, in a workspace that holds its candidate, is a Python script, the whole
@@ -65,13 +69,11 @@ func Mentions(w *workspace.Workspace, o Order, words ...string) bool {
 		return false
 	}
 	x := newProcess(w, o, stages[0], 0)
-	at, _ := kernels.Script(x.argv)
-	path := x.argv[at]
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(o.Recipe.WorkDir(w), path)
+	if at, _ := kernels.Script(x.argv); x.imports() {
+		text, err := os.ReadFile(below(o.Recipe.WorkDir(w), x.argv[at]))
+		return err == nil && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
 	}
-	text, err := os.ReadFile(path)
-	return err == nil && x.imports() && slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(text, []byte(word)) })
+	return false
 }
 
 // imports reports whether a process can tell what others of its program will import: a Python program that is the
