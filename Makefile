@@ -42,14 +42,18 @@ TESTING = env TMPDIR=$${TMPDIR:-$(or $(SHM),/tmp)} PATH="$(PYTHON)/bin:$$PATH" $
 KEPT = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kbisect-tests
 PYTHON = $(KEPT)/python
 
+# What failed is said once more at the end: the first lines of each test, as the rest of the output is long.
+FAILED = awk '{ print; fflush() } /^(--- FAIL|panic:)/ { n = 60 } /^(ok|FAIL|\?) / { n = 0 } n-- > 0 { again = again $$0 "\n" } \
+  /^FAIL/ { failed = 1 } END { if (failed) { printf "\nWHAT FAILED\n%s", again; exit 1 } }'
+
 # Side by side, and more at a time than there are processors, since much of it waits for limits.
 test:
 	@[ -x $(PYTHON)/bin/python3 ] || python3 -m venv --without-pip $(PYTHON) || echo "there is no python3 for the tests"
 	@$(MAKE) --no-print-directory -j3 test-watched test-unwatched check
 test-watched:
-	$(TESTING) $(WATCHED) -p 3 -parallel 4 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))")
+	{ $(TESTING) $(WATCHED) -p 3 -parallel 4 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))") || echo FAIL; } 2>&1 | $(FAILED)
 test-unwatched:
-	nice $(TESTING) -p 1 $(UNWATCHED)
+	{ nice $(TESTING) -p 1 $(UNWATCHED) || echo FAIL; } 2>&1 | $(FAILED)
 
 # control-plane builds etcd, kube-apiserver and kube-controller-manager for the tests of fixtures/clusters, from modules of
 # their own; it takes six minutes the first time, and less than one from the build cache of Go.
