@@ -222,24 +222,23 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 // How a job ended decides what happens next. A result with an outcome ends the loop; one that names the machine as
 // its fault counts against the node, and the block goes elsewhere. Without a result, a job that reached the
 // scheduler's own limits is tried once more with twice the time; anything else counts as a fault of the machine. A
-// scheduler that refuses a job because all suitable nodes are excluded gets it without exclusions from then on.
+// scheduler that refuses a job because all suitable nodes are excluded, or down, gets it with one exclusion less, that of
+// the node that failed least.
 func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bisect.Outcome, keys map[string]string, err error) {
 	r := spec.Request
 	if r.BuildOnly && c.config.Settings.Apart() {
 		spec.Device, spec.Block.GPUs = false, []string{"none"}
 	}
 	var bad, faults []string // bad: the nodes that this block failed on
-	anywhere := false        // set when no node outside of bad has what the block asks for
+	again := 0               // how many nodes that failed have to do, since no other has what the block asks for
 	ends := map[executor.State]int{}
 	for try := 0; ; try++ {
 		j := c.job(spec, try, ends[executor.Late] > 0)
-		if !anywhere {
-			j.Exclude = exclude(c, bad)
-		}
+		j.Exclude = exclude(c, bad, again)
 		res, rep, err := c.make(ctx, spec, j, doing)
 		var refused *executor.RefusedError
 		if errors.As(err, &refused) && len(j.Exclude) > 0 {
-			anywhere = true
+			again++
 			continue
 		}
 		if err != nil {
@@ -344,8 +343,9 @@ func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	return executor.Job{Name: name, Session: c.name, Program: c.program, Folder: filepath.Dir(c.shared.dir), Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence, Build: s.Request.BuildOnly && c.config.Settings.Apart()}
 }
 
-// exclude returns bad and the nodes that have failed too often for other blocks, sorted and without duplicates.
-func exclude(c *Cluster, bad []string) []string {
+// exclude returns bad and the nodes that have failed too often for other blocks, without the last few: of those, the ones
+// that have failed least.
+func exclude(c *Cluster, bad []string, but int) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := slices.Clone(bad)
@@ -354,8 +354,9 @@ func exclude(c *Cluster, bad []string) []string {
 			out = append(out, node)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(c.faults[b]-c.faults[a], cmp.Compare(a, b)) })
+	out = slices.Compact(out)
+	return out[:max(0, len(out)-but)]
 }
 
 // blame counts a fault of the machine. A node that keeps failing is left out.

@@ -22,8 +22,8 @@ import (
 const soon, shortest = 5 * time.Second, 20 * time.Millisecond
 
 // make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended
-// without one; res is nil then, and rep says how it ended. Errors: that of the submission, [bisect.ErrSpent] when
-// the budget is used up, an [*bisect.InfraError] for a result that cannot be read, and the cause of ctx. In all of
+// without one; res is nil then, and rep says how it ended. Errors: that of the submission, or of a job that excludes
+// every node which is up, [bisect.ErrSpent] when the budget is used up, an [*bisect.InfraError] for a result that cannot be read, and the cause of ctx. In all of
 // these the job is cancelled, as no one will wait for it.
 func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
 	if res, err = result(c, j); res != nil || err != nil {
@@ -74,6 +74,11 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		if text := where + rep.Node + rep.Words; text != shown {
 			shown = text
 			doing(where)
+			if p, ok := c.executor.(executor.Prober); ok && rep.State == executor.Pending && len(j.Exclude) > 0 {
+				if err := p.Probe(ctx, j); err != nil {
+					return nil, rep, err
+				}
+			}
 		}
 		switch {
 		case known && !rep.State.Ended():

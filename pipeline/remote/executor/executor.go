@@ -160,6 +160,12 @@ type Watcher interface {
 	Log(ctx context.Context, id string) ([]byte, error)
 }
 
+// Prober is an Executor that lets a job wait forever where all nodes are down but those that it excludes.
+type Prober interface {
+	// Probe returns a RefusedError for a job that no node which is up could run, however long it waits.
+	Probe(ctx context.Context, j Job) error
+}
+
 // RefusedError says that a block will never run as it was asked for, and what the user can correct.
 type RefusedError struct{ Why string }
 

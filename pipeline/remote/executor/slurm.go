@@ -142,6 +142,16 @@ func (x *slurm) submit(ctx context.Context, options []string, all []*submission)
 	}
 }
 
+// Probe implements Prober. Slurm takes a job that waits for nodes which are down, but not as one to be tested.
+func (x *slurm) Probe(ctx context.Context, j Job) error {
+	_, err := tool(ctx, "#!/bin/sh\n", append([]string{"sbatch", "--test-only"}, x.options(j)...)...)
+	var no *RefusedError
+	if err = refused(err); errors.As(err, &no) {
+		return no
+	}
+	return nil
+}
+
 // refused turns a failure of sbatch or srun that will not pass by itself into a RefusedError.
 func refused(err error) error {
 	var failed *toolError
