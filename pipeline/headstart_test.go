@@ -640,6 +640,15 @@ func compiling(t *testing.T, third string) (b *bench, p *Pipeline, sample func(r
 	return b, p, sample
 }
 
+// A resumed search, which knows the ends without a launch of them, learns from its first launch how long a commit compiles.
+func TestResumedSearchLearnsHowLongItCompiles(t *testing.T) {
+	b, p, sample := compiling(t, "pass")
+	p.compiles, p.together = 0, false
+	if sample(b.timed(bisect.Searching, 1)); p.compiles < 0.3 || p.together {
+		t.Errorf("%.2f s, together: %v", p.compiles, p.together)
+	}
+}
+
 // made counts how often a commit was compiled for the search.
 func (b *bench) made(commit int) int {
 	text, err := os.ReadFile(filepath.Join(b.home, "log"))

@@ -23,7 +23,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -515,8 +514,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		}
 		return o, err
 	}
-	early := p.headStart.Has(r)
-	if !early { // else its caches are in use already
+	if !p.headStart.Has(r) { // else its caches are in use already
 		p.prestart.Await(w)
 		if err := workspace.InheritCaches(w, p.seeds(r)); err != nil {
 			return bisect.Outcome{}, err
@@ -526,13 +524,6 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || helped && seeded
-	if r.Purpose.IsEnd() && w.Caches.OfOne() {
-		const alike = 1.25
-		took := compiled(first)
-		p.room.Learn(first.CPU/max(first.Wall, 1e-3), first.Memory)
-		p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
-		p.compiles = max(p.compiles, took)
-	}
 	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
@@ -700,8 +691,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
-	if r.Purpose.IsEnd() {
-		p.room.Learn(0, run.Last.MaxRSS)
+	if (r.Purpose.IsEnd() || p.compiles == 0) && w.Caches.OfOne() { // a resumed search may make no launch of an end
+		learnCompiling(p, run, begun)
 	}
 	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0
@@ -714,14 +705,4 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		return trial.Excuse(run.Outcome, run.Missing), err
 	}
 	return p.concluded(ctx, w, r, run, before.since(ctx, p.left))
-}
-
-// compiled is for how many seconds a launch has compiled, as far as it or the probe told.
-func compiled(o bisect.Outcome) (sum float64) {
-	for _, ph := range o.Phases {
-		if slices.Contains([]string{"extension", "compile"}, ph.Name) {
-			sum += ph.Seconds
-		}
-	}
-	return sum
 }

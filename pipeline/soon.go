@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -126,6 +127,21 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 		}
 	}
 	return false
+}
+
+// learnCompiling takes in for how long a launch compiled, as far as it or the probe told, and what it used. Two that compile
+// side by side, if the second began early, take as long as each alone, or one may have waited for the other.
+func learnCompiling(p *Pipeline, run trial.Launched, early bool) {
+	const alike = 1.25
+	took, o := 0.0, run.Outcome
+	for _, ph := range o.Phases {
+		if slices.Contains([]string{"extension", "compile"}, ph.Name) {
+			took += ph.Seconds
+		}
+	}
+	p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
+	p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
+	p.compiles = max(p.compiles, took)
 }
 
 // runsFreely reports whether a launch may run to its end beside others, as far as is known: on a device with processors to
