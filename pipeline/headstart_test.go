@@ -444,7 +444,7 @@ log = open(os.environ["BENCH_LOG"], "a", buffering=1)
 who = "%s-%s" % (os.environ["KBISECT_PURPOSE"], KERNEL)
 out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
 def note(what):
-    log.write("%s %s %f\n" % (who, what, time.monotonic()))
+    log.write("%s %s %f %d\n" % (who, what, time.monotonic(), os.getpid()))
 note("begun")
 time.sleep(0.4)
 out.write("phase: compile\n")
@@ -649,6 +649,55 @@ func TestResumedSearchLearnsHowLongItCompiles(t *testing.T) {
 	}
 }
 
+// Where results count and each kernel compiles for long, those that the search asks for next compile beside the first of them, but
+// not what the ends have compiled, which serves all.
+func TestSearchForResultsCompilesAhead(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+	t.Parallel()
+	const kernel = "max(KERNEL, 3)" // the first three have that of the good end
+	text := strings.NewReplacer(`"TORCH_EXTENSIONS_DIR"] + "/kernel"`, `"TRITON_CACHE_DIR"] + "/%d" % `+kernel, `old != "KERNEL"`, `not old`,
+		"out.write(\"phase: measure\\n\")", "out.write(\"phase: check\\n\")", `out.write("sample: %d us\nphase: teardown\n" % (KERNEL + int(open(built).read())))`, `raise SystemExit(KERNEL > 4)`).Replace(slowToCompile)
+	var commits [][]fixtures.Change
+	for i := range 8 {
+		commits = append(commits, []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(text, "KERNEL", fmt.Sprint(i+1)))})
+	}
+	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
+	p := b.early(func(c *Config) {
+		c.Eager = true
+		c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+	})
+	p.room = capacity.New(8)
+	of := func(why bisect.Purpose, commit int) bisect.Request {
+		return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, AnyStart: !why.IsEnd()}
+	}
+	soon := []bisect.Request{of(bisect.Searching, 2), of(bisect.Searching, 3), of(bisect.Searching, 5)}
+	for _, r := range append([]bisect.Request{of(bisect.EndGood, 0), of(bisect.EndBad, 7)}, soon...) {
+		want := bisect.OK
+		if r.Candidate == soon[2].Candidate || r.Purpose == bisect.EndBad {
+			want = bisect.Wrong
+		}
+		Soon(p, soon)
+		if o, err := p.Sample(t.Context(), r); err != nil || o.Class != want || len(o.Repeated) > 0 {
+			t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(b.home, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := string(data)
+	if first, _, _ := strings.Cut(log, "search-3 measures"); strings.Count(first, "search-4 begun") != 1 || strings.Count(first, "search-6 begun") != 1 {
+		t.Errorf("the search did not begin them beside the first:\n%s", log)
+	}
+	for who, want := range map[string]int{"search-3": 0, "search-4": 1, "search-6": 1} {
+		if n := strings.Count(log, who+" compiled"); n != want || strings.Count(log, who+" measured") != 1 {
+			t.Errorf("%s compiled %d times, want %d:\n%s", who, n, want, log)
+		}
+	}
+}
+
 // made counts how often a commit was compiled for the search.
 func (b *bench) made(commit int) int {
 	text, err := os.ReadFile(filepath.Join(b.home, "log"))
@@ -701,7 +750,7 @@ func TestFailureBesideOthers(t *testing.T) {
 		goes  bool
 	}{
 		"alone too":     {"raise SystemExit(1)", true},
-		"beside others": {`first, _ = not os.path.exists(os.environ["BENCH_LOG"] + "-3"), open(os.environ["BENCH_LOG"] + "-3", "a")` + "\n    if first: raise SystemExit(1)", false},
+		"beside others": {`if any(x.startswith("search-4 begun") and os.path.exists("/proc/" + x.split()[3]) for x in open(log.name)): raise SystemExit(1)`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, p, sample := compiling(t, c.third)

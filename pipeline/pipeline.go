@@ -54,7 +54,8 @@ type Pipeline struct {
 	left       bool    // another launch of ours was on the devices when the last one was judged
 	headStart  headstart.Launches
 	room       *capacity.Gauge // for launches that compile before their turn
-	compiles   float64         // for how long an end has compiled what no other candidate can use, seconds
+	compiles   float64         // for how long an end has compiled, seconds
+	ofOne      bool            // what no other candidate can use
 	together   bool            // the ends have compiled at the same time, the one as fast as the other
 	fit        int             // programs like the good end that the memory of the devices holds; 0: not known
 	clean      bool            // every build is a clean one from now on
@@ -625,6 +626,10 @@ func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
 		Recipe: p.Config.Recipe, Request: r, Bounds: p.reference.Bounds(p.Config.Limits, r), Reference: p.reference,
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Prestart: pool, Failure: p.failure,
+		OnTimed: func(on bool) {
+			p.ahead.freeze(on)
+			p.prestart.Freeze(on)
+		},
 	}
 }
 
@@ -672,10 +677,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		report(phase, limit)
 	}
 	order := orderOf(p, r, patience)
-	order.Report, order.OnTimed = alone, func(on bool) {
-		p.ahead.freeze(on)
-		p.prestart.Freeze(on)
-	}
+	order.Report = alone
 	expect(p, order)
 	if p.headStart.Has(r) { // it is past its load already
 		turn.Halt()
@@ -691,8 +693,8 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
-	if (r.Purpose.IsEnd() || p.compiles == 0) && w.Caches.OfOne() { // a resumed search may make no launch of an end
-		learnCompiling(p, run, begun)
+	if r.Purpose.IsEnd() || p.compiles == 0 { // a resumed search may make no launch of an end
+		learnCompiling(p, run, begun, w.Caches.OfOne())
 	}
 	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0

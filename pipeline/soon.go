@@ -25,21 +25,22 @@ func ManyProcessors() bool { return runtime.NumCPU() >= 8 }
 // worthHeadStart is how long the good end must load for a head start to be worth it.
 const worthHeadStart = 300 * time.Millisecond
 
-// worthCompiling is for how many seconds an end must compile for a head start of the search's next commits to be worth it, where
-// no candidate can use what another has compiled.
+// worthCompiling is for how many seconds an end must compile for a head start of the search's next commits to be worth it.
 const worthCompiling = 3.0
 
 // begin gives launches that are likely to be asked for a head start beside the launch r, if the program tells when it has
 // loaded and takes long to do so. Of the ends that is not known yet, but seen in the sources. A candidate that has to be
 // built begins only beside the other side of its proof. So does any other unless times or results are the complaint, since
 // a crash may come from too little memory. Where results alone count, one that says nothing runs freely. The next commits of
-// the search begin where each has to compile for long, in workspaces of their own.
+// the search begin, in workspaces of their own, where each compiles for long what no other can use or, if results alone count,
+// what the ends did not: a compiler that tries variants must have the device to itself if times count.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c := &p.Config.Recipe
-	wanted, compiles := p.headStart.Wanted(r), p.Config.Eager && p.compiles >= worthCompiling
-	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone. One that is
-	// ready ends soon, and shows what is worth compiling.
-	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers || compiles && headstart.Ready(&p.headStart, r) {
+	wanted := p.headStart.Wanted(r)
+	compiles := p.Config.Eager && p.compiles >= worthCompiling && (p.ofOne || !r.Timing && r.Purpose == bisect.Searching)
+	ready := compiles && headstart.Ready(&p.headStart, r) // it ends soon, and shows what is worth compiling
+	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone.
+	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers || ready && p.ofOne {
 		return
 	}
 	patient := len(c.Plan.Build) > 0 || !r.Timing && p.failure.Class != bisect.Wrong
@@ -50,9 +51,9 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 			loads = p.reference.Times[bisect.WholeTrial]
 		}
 		switch {
-		case !admits(p, compiles):
-			return
-		case searched && (free || !compiles), !end && (patient && (searched || !r.Clean) || loads < worthHeadStart):
+		case !admits(p, searched, compiles), searched && (free || !compiles || ready):
+			continue
+		case !end && (patient && (searched || !r.Clean) || loads < worthHeadStart):
 			continue
 		case end && (runtime.NumCPU() < 2 || len(c.Plan.Build) > 0 || p.Config.Limits.Relative()):
 			continue
@@ -84,26 +85,25 @@ func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 		if workspace.InheritCaches(w, from) != nil {
 			continue
 		}
-		order.OnTimed = func(on bool) {
-			p.ahead.freeze(on)
-			p.prestart.Freeze(on)
-		}
 		p.headStart.Begin(context.WithoutCancel(ctx), w, built, order, beside)
 	}
 }
 
-// admits reports whether one more launch may begin before its turn: where each compiles for long, by the processors and the
-// memory that the good end used, unless one may have to wait for another, say for a lock.
-func admits(p *Pipeline, compiles bool) bool {
-	most := 2           // both sides of a proof
-	if p.Config.Eager { // and of another one, since either may be needed
+// admits reports whether one more launch may begin before its turn, of the search or of an end or a proof. Where each compiles
+// for long what serves no other, all go by the processors and the memory that the good end used, unless one may have to wait
+// for another, say for a lock.
+func admits(p *Pipeline, searched, compiles bool) bool {
+	most, n := 2, p.headStart.Begun()+1 // both sides of a proof
+	if p.Config.Eager {                 // and of another one, since either may be needed
 		most = 4
 	}
-	if !compiles {
-		return p.headStart.Needed() < most
+	switch {
+	case compiles && p.ofOne:
+		return p.room.Admits(n) && (n < most || p.together && n < p.fit)
+	case searched:
+		return p.room.Admits(n) && p.headStart.Needed(true) < most-1
 	}
-	n := p.headStart.Begun() + 1
-	return p.room.Admits(n) && (n < most || p.together && n < p.fit)
+	return p.headStart.Needed(false) < most
 }
 
 // reserve finds a workspace for a launch of the search that is to begin beside r, if there is one that no other candidate needs.
@@ -131,7 +131,7 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 
 // learnCompiling takes in for how long a launch compiled, as far as it or the probe told, and what it used. Two that compile
 // side by side, if the second began early, take as long as each alone, or one may have waited for the other.
-func learnCompiling(p *Pipeline, run trial.Launched, early bool) {
+func learnCompiling(p *Pipeline, run trial.Launched, early, ofOne bool) {
 	const alike = 1.25
 	took, o := 0.0, run.Outcome
 	for _, ph := range o.Phases {
@@ -141,7 +141,7 @@ func learnCompiling(p *Pipeline, run trial.Launched, early bool) {
 	}
 	p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
 	p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
-	p.compiles = max(p.compiles, took)
+	p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || ofOne
 }
 
 // runsFreely reports whether a launch may run to its end beside others, as far as is known: on a device with processors to

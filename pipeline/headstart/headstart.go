@@ -169,12 +169,13 @@ func (h *Launches) Begin(ctx context.Context, w *workspace.Workspace, built bise
 // Begun is how many launches have begun whose turn has not come.
 func (h *Launches) Begun() int { return len(h.begun) }
 
-// Needed is how many launches have begun that are likely to be asked for after the one that is asked for now.
-func (h *Launches) Needed() (n int) {
+// Needed is how many launches have begun that are likely to be asked for after the one that is asked for now, of the search or
+// others.
+func (h *Launches) Needed(searched bool) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, w := range h.wanted {
-		if h.find(w) >= 0 {
+		if (w.Purpose == bisect.Searching) == searched && h.find(w) >= 0 {
 			n++
 		}
 	}
