@@ -19,6 +19,19 @@ import (
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
+// needsPython skips a test where there is none.
+func needsPython(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("NOT TESTED: no python3")
+	}
+}
+
+// idleDevice is a device that nobody uses.
+func idleDevice() []*gpu.Watch {
+	return []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+}
+
 // timed is a launch of a commit whose times count.
 func (b *bench) timed(why bisect.Purpose, commit int) bisect.Request {
 	return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Timing: true}
@@ -117,9 +130,7 @@ sys.exit(STATUS)
 // The bad end loads beside the good one and, with the harness, compiles; it does no more until that has ended. What ran beside
 // another is made again where that may be why it failed, or where it did not tell when it had loaded.
 func TestEndsLoadBesideEachOther(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	const says = `out.write("phase: compile\n")
 FAILS
 time.sleep(0.5) # in which it is stopped, if it has to be
@@ -192,7 +203,7 @@ while why == "end-bad" and "end-good warm" not in log.read():
 			}
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute, Phases: x.limits}, body(good), body(x.check))
 			p := b.early(func(c *Config) {
-				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+				c.Devices = idleDevice()
 			})
 			ends := []bisect.Request{
 				{Purpose: bisect.EndGood, Candidate: bisect.Candidate{Commit: b.ids[0]}, Timing: x.timing}, {Purpose: bisect.EndBad, Candidate: bisect.Candidate{Commit: b.ids[1]}, Timing: x.timing},
@@ -263,9 +274,7 @@ out.write("sample: 10 us\nphase: teardown\n")
 // A launch that waits for what one holds that stands still goes on once that one is ended, and counts. One that was only
 // stopped in its work goes on with it instead.
 func TestHeadStartThatHoldsALock(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	for _, c := range []struct{ phase, warmup string }{{"warmup", "0"}, {"check", "0"}, {"warmup", "0.05"}, {"check", "0.05"}} {
 		t.Run(c.phase+" "+c.warmup, func(t *testing.T) {
 			t.Parallel()
@@ -315,9 +324,7 @@ out.write("sample: 10 us\nphase: teardown\n")
 // A launch that has begun is not killed while it works, so that it leaves no lock behind for the one that failed beside it or for
 // those after that.
 func TestHeadStartLeavesNoLock(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	for _, next := range []bisect.Purpose{bisect.ConfirmParent, bisect.Searching} {
 		t.Run(string(next), func(t *testing.T) {
 			t.Parallel()
@@ -363,9 +370,7 @@ sys.exit(STATUS)
 // A program that says nothing runs to its end beside others where results alone count, on a device with processors to spare.
 // Its outcome tells so, and it can be launched again with nothing beside it and what it compiled.
 func TestSilentProgramsRunFreely(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	body := func(status string) []fixtures.Change {
 		return []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(silentBench, "STATUS", status))}
 	}
@@ -375,7 +380,7 @@ func TestSilentProgramsRunFreely(t *testing.T) {
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body("0"), body("1"), body("0 "), body("1 "))
 			p := b.early(func(c *Config) {
 				c.Eager = eager
-				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+				c.Devices = idleDevice()
 			})
 			of := func(why bisect.Purpose, commit, nth int) bisect.Request {
 				r := bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, Nth: nth, AnyStart: !why.IsEnd() || nth > 0}
@@ -470,9 +475,7 @@ out.write("sample: %d us\nphase: teardown\n" % (KERNEL + int(open(built).read())
 // Where the good end compiles for long and there are processors to spare, the commits that the search asks for next compile beside
 // one another, in workspaces of their own. They take their times one after the other, in their turn, and what is not wanted ends.
 func TestSearchCompilesAhead(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	t.Parallel()
 	var commits [][]fixtures.Change
 	for i := range 6 {
@@ -537,9 +540,7 @@ func TestSearchCompilesAhead(t *testing.T) {
 
 // Whether the ends have compiled at the same time shows in how long each of them took: one may have waited for the other.
 func TestEndsThatCompileTogether(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	work := "    time.sleep(3.2)\n"
 	for name, compile := range map[string]string{"together": work, "by turns": "    import fcntl\n    fcntl.flock(log, fcntl.LOCK_EX)\n" + work + "    fcntl.flock(log, fcntl.LOCK_UN)\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -552,7 +553,7 @@ func TestEndsThatCompileTogether(t *testing.T) {
 			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
 			p := b.early(func(c *Config) {
 				c.Eager, c.Recipe.SampleMetric = true, "t"
-				c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+				c.Devices = idleDevice()
 			})
 			Soon(p, []bisect.Request{b.timed(bisect.EndBad, 1)})
 			for i, why := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
@@ -586,9 +587,7 @@ out.write("sample: 10 us\nphase: teardown\n")
 // One that takes longer to load than the good end did is not taken for one that waits for a lock, if the good end was seen to
 // compile meanwhile.
 func TestHeadStartBesideASlowLoad(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	t.Parallel()
 	body := []fixtures.Change{fixtures.Write("bench.py", loadingBench)}
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body, append(body, fixtures.Write("next", "")))
@@ -611,9 +610,7 @@ func TestHeadStartBesideASlowLoad(t *testing.T) {
 // compiling is a pipeline in which commits compile ahead, quickly, after both ends. Commit number 3 of 8 runs more lines before it
 // is measured.
 func compiling(t *testing.T, third string) (b *bench, p *Pipeline, sample func(r bisect.Request, soon ...bisect.Request) bisect.Outcome) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	t.Parallel()
 	text := strings.NewReplacer("time.sleep(3.2)", "time.sleep(0.3)", "note(\"measures\")\n", "note(\"measures\")\nif KERNEL == 3:\n    "+third+"\n").Replace(slowToCompile)
 	var commits [][]fixtures.Change
@@ -623,7 +620,7 @@ func compiling(t *testing.T, third string) (b *bench, p *Pipeline, sample func(r
 	b = newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
 	p = b.early(func(c *Config) {
 		c.Eager, c.Recipe.SampleMetric = true, "t"
-		c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+		c.Devices = idleDevice()
 	})
 	sample = func(r bisect.Request, soon ...bisect.Request) bisect.Outcome {
 		t.Helper()
@@ -652,9 +649,7 @@ func TestResumedSearchLearnsHowLongItCompiles(t *testing.T) {
 // Where results count and each kernel compiles for long, those that the search asks for next compile beside the first of them, but
 // not what the ends have compiled, which serves all.
 func TestSearchForResultsCompilesAhead(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("NOT TESTED: no python3")
-	}
+	needsPython(t)
 	t.Parallel()
 	const kernel = "max(KERNEL, 3)" // the first three have that of the good end
 	text := strings.NewReplacer(`"TORCH_EXTENSIONS_DIR"] + "/kernel"`, `"TRITON_CACHE_DIR"] + "/%d" % `+kernel, `old != "KERNEL"`, `not old`,
@@ -666,7 +661,7 @@ func TestSearchForResultsCompilesAhead(t *testing.T) {
 	b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, commits...)
 	p := b.early(func(c *Config) {
 		c.Eager = true
-		c.Devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(int) gpu.Reading { return gpu.Reading{} }, nil)}
+		c.Devices = idleDevice()
 	})
 	p.room = capacity.New(8)
 	of := func(why bisect.Purpose, commit int) bisect.Request {

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -65,9 +64,7 @@ func kernel(text string) []fixtures.Change {
 // Every way in which KernelBot's programs end, with real processes.
 func TestStages(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3; the processes of KernelBot were not run")
-	}
+	needsPython(t)
 	in := func(mode, code string) string { return fmt.Sprintf("good()\nif mode == %q:\n    %s", mode, code) }
 	only := func(mode, code string) string {
 		return fmt.Sprintf("if mode == %q:\n    %s\ngood()", mode, strings.ReplaceAll(code, "; ", "\n    "))
@@ -154,9 +151,7 @@ func checkGoodStages(t *testing.T, o bisect.Outcome) {
 // The limit of the whole trial is shared by its processes, and limits of phases still apply.
 func TestLimitsOverStages(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3")
-	}
+	needsPython(t)
 	b := newBench(t, stagedPlan(), trial.Limits{Run: 6 * time.Second}, kernel("time.sleep(2 if mode == 'compile' else 0)\ntime.sleep(30 if mode == 'test' else 0)\ngood()"))
 	b.recipe.Probe = trial.ProbeOff
 	// The first process takes two seconds of the six, so that the second one has four at most.
@@ -173,9 +168,7 @@ func TestLimitsOverStages(t *testing.T) {
 // A candidate without its submission is not built, and one that spoils the files of the judge gets them
 // anew in each trial.
 func TestFilesOfThePlan(t *testing.T) {
-	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("SKIPPED: there is no python3")
-	}
+	needsPython(t)
 	spoil := "good()\nopen('eval.py', 'w').write('')\nopen('submission.py', 'w').write('')"
 	b := newBench(t, stagedPlan(), trial.Limits{Run: time.Minute}, kernel("good()"),
 		[]fixtures.Change{fixtures.Delete("src/kernel.py"), fixtures.Write("README", "moved")}, kernel(spoil))
