@@ -83,6 +83,7 @@ type Cluster struct {
 	waited   time.Duration              // total time during which every job waited; not charged to the budget
 	until    time.Time                  // end of the budget, zero if there is none; see Until
 	faults   map[string]int             // infrastructure faults so far, by node
+	forgiven map[string]bool            // nodes that get jobs although they failed, see forgive
 	warnings []string
 	said     string // what Say was last called with
 }
@@ -107,7 +108,7 @@ func Open(ctx context.Context, c Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Cluster{config: c, executor: scheduler, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}, builds: map[build]chan struct{}{}, keys: map[build]string{}}
+	x := &Cluster{config: c, executor: scheduler, grace: resultGrace, live: map[string]time.Time{}, faults: map[string]int{}, forgiven: map[string]bool{}, builds: map[build]chan struct{}{}, keys: map[build]string{}}
 	if x.shared, err = openShared(cmp.Or(c.Settings.Shared, c.Folder)); err != nil {
 		return nil, &executor.RefusedError{Why: "[executor] shared: " + err.Error()}
 	}
@@ -221,24 +222,22 @@ func (c *Cluster) sample(ctx context.Context, r bisect.Request, doing func(strin
 //
 // How a job ended decides what happens next. A result with an outcome ends the loop; one that names the machine as
 // its fault counts against the node, and the block goes elsewhere. Without a result, a job that reached the
-// scheduler's own limits is tried once more with twice the time; anything else counts as a fault of the machine. A
-// scheduler that refuses a job because all suitable nodes are excluded, or down, gets it with one exclusion less, that of
-// the node that failed least.
+// scheduler's own limits is tried once more with twice the time; anything else counts as a fault of the machine. Where
+// all suitable nodes are excluded, or down, the excluded one that failed least has to do, until it fails again.
 func (c *Cluster) run(ctx context.Context, spec Spec, doing func(string)) (o bisect.Outcome, keys map[string]string, err error) {
 	r := spec.Request
 	if r.BuildOnly && c.config.Settings.Apart() {
 		spec.Device, spec.Block.GPUs = false, []string{"none"}
 	}
 	var bad, faults []string // bad: the nodes that this block failed on
-	again := 0               // how many nodes that failed have to do, since no other has what the block asks for
 	ends := map[executor.State]int{}
 	for try := 0; ; try++ {
 		j := c.job(spec, try, ends[executor.Late] > 0)
-		j.Exclude = exclude(c, bad, again)
+		j.Exclude = exclude(c, bad)
 		res, rep, err := c.make(ctx, spec, j, doing)
 		var refused *executor.RefusedError
 		if errors.As(err, &refused) && len(j.Exclude) > 0 {
-			again++
+			forgive(c, j.Exclude)
 			continue
 		}
 		if err != nil {
@@ -343,9 +342,9 @@ func (c *Cluster) job(s Spec, try int, late bool) executor.Job {
 	return executor.Job{Name: name, Session: c.name, Program: c.program, Folder: filepath.Dir(c.shared.dir), Spec: filepath.Join(dir, "spec.json"), Output: filepath.Join(dir, "output"), Fence: fence, Build: s.Request.BuildOnly && c.config.Settings.Apart()}
 }
 
-// exclude returns bad and the nodes that have failed too often for other blocks, without the last few: of those, the ones
-// that have failed least.
-func exclude(c *Cluster, bad []string, but int) []string {
+// exclude returns bad and the nodes that have failed too often for other blocks, those that failed most first, without
+// those that have to do all the same.
+func exclude(c *Cluster, bad []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := slices.Clone(bad)
@@ -355,14 +354,21 @@ func exclude(c *Cluster, bad []string, but int) []string {
 		}
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(c.faults[b]-c.faults[a], cmp.Compare(a, b)) })
-	out = slices.Compact(out)
-	return out[:max(0, len(out)-but)]
+	return slices.DeleteFunc(slices.Compact(out), func(node string) bool { return c.forgiven[node] })
+}
+
+// forgive lets the last of some nodes have more jobs, until it fails again.
+func forgive(c *Cluster, excluded []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgiven[excluded[len(excluded)-1]] = true
 }
 
 // blame counts a fault of the machine. A node that keeps failing is left out.
 func blame(c *Cluster, node, fault string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	delete(c.forgiven, node)
 	if c.faults[node]++; c.faults[node] == nodeFaults {
 		c.warnings = append(c.warnings, fmt.Sprintf("node %s was left out after %d failures: %s", node, nodeFaults, fault))
 	}

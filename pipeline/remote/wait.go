@@ -21,10 +21,15 @@ import (
 // first soon after its submission it is looked for even while the scheduler calls it pending.
 const soon, shortest = 5 * time.Second, 20 * time.Millisecond
 
+// downGrace is how long all nodes that a job does not exclude may be down: they are for a moment where the scheduler or its
+// daemons restart.
+const downGrace = time.Minute
+
 // make submits a job, unless an earlier attempt of the session has, and waits until it has a result or has ended
-// without one; res is nil then, and rep says how it ended. Errors: that of the submission, or of a job that excludes
-// every node which is up, [bisect.ErrSpent] when the budget is used up, an [*bisect.InfraError] for a result that cannot be read, and the cause of ctx. In all of
-// these the job is cancelled, as no one will wait for it.
+// without one; res is nil then, and rep says how it ended. Errors: that of the submission, or of a job that
+// excludes every node which is up, for downGrace, [bisect.ErrSpent] when the budget is used up, an
+// [*bisect.InfraError] for a result that cannot be read, and the cause of ctx. In all of these the job is
+// cancelled, as no one will wait for it.
 func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(string)) (res *Result, rep executor.Report, err error) {
 	if res, err = result(c, j); res != nil || err != nil {
 		return res, rep, err
@@ -46,6 +51,7 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		}
 	}()
 	began, shown := time.Now(), ""
+	probed, possible := began, began // whether a node is up that could run it
 	var ended time.Time
 	var news <-chan struct{}
 	watcher, watched := c.executor.(executor.Watcher)
@@ -74,10 +80,13 @@ func (c *Cluster) make(ctx context.Context, s Spec, j executor.Job, doing func(s
 		if text := where + rep.Node + rep.Words; text != shown {
 			shown = text
 			doing(where)
-			if p, ok := c.executor.(executor.Prober); ok && rep.State == executor.Pending && len(j.Exclude) > 0 {
-				if err := p.Probe(ctx, j); err != nil {
-					return nil, rep, err
-				}
+		}
+		if p, ok := c.executor.(executor.Prober); ok && rep.State == executor.Pending && len(j.Exclude) > 0 && time.Since(probed) > downGrace/10 {
+			probed = time.Now()
+			if err := p.Probe(ctx, j); err == nil {
+				possible = probed
+			} else if time.Since(possible) > downGrace {
+				return nil, rep, err
 			}
 		}
 		switch {
