@@ -178,7 +178,7 @@ func (r *directed) comparisons() {
 	r.told(1, true, "compare v1 v4")
 	r.told(0, true, "compare v4 v1")
 	r.told(0, true, "compare v1 v2")
-	r.told(0, true, "explain v1 v4 --launches 5") // of one launch the load of the machine may be the largest change
+	r.told(0, false, "explain v1 v4 --launches 5") // on a busy machine the largest change may be how long a launch takes to load
 	r.holds("baseline record", r.says("baseline", "record", "v1", "--launches", "2"))
 	r.holds("baseline show", r.says("baseline", "show"))
 	r.holds("baseline show, JSON", r.says("baseline", "show", "--json"))
