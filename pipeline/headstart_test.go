@@ -646,8 +646,8 @@ func TestResumedSearchLearnsHowLongItCompiles(t *testing.T) {
 	}
 }
 
-// Where results count and each kernel compiles for long, those that the search asks for next compile beside the first of them, but
-// not what the ends have compiled, which serves all.
+// Where results count, the next commits of the search compile beside one another once one had to compile for long what the ends had
+// not. A commit that finds what the good end has compiled shows nothing of that kind.
 func TestSearchForResultsCompilesAhead(t *testing.T) {
 	needsPython(t)
 	t.Parallel()
@@ -667,13 +667,13 @@ func TestSearchForResultsCompilesAhead(t *testing.T) {
 	of := func(why bisect.Purpose, commit int) bisect.Request {
 		return bisect.Request{Purpose: why, Candidate: bisect.Candidate{Commit: b.ids[commit]}, AnyStart: !why.IsEnd()}
 	}
-	soon := []bisect.Request{of(bisect.Searching, 2), of(bisect.Searching, 3), of(bisect.Searching, 5)}
-	for _, r := range append([]bisect.Request{of(bisect.EndGood, 0), of(bisect.EndBad, 7)}, soon...) {
+	soon := []bisect.Request{of(bisect.Searching, 2), of(bisect.Searching, 3), of(bisect.Searching, 5), of(bisect.Searching, 6)}
+	for i, r := range append([]bisect.Request{of(bisect.EndGood, 0), of(bisect.EndBad, 7)}, soon...) {
 		want := bisect.OK
-		if r.Candidate == soon[2].Candidate || r.Purpose == bisect.EndBad {
+		if r.Candidate == soon[2].Candidate || r.Candidate == soon[3].Candidate || r.Purpose == bisect.EndBad {
 			want = bisect.Wrong
 		}
-		Soon(p, soon)
+		Soon(p, soon[max(0, i-2):])
 		if o, err := p.Sample(t.Context(), r); err != nil || o.Class != want || len(o.Repeated) > 0 {
 			t.Errorf("%s: %v, %v; made again: %v", r.Purpose, o.Describe(), err, o.Repeated)
 		}
@@ -683,10 +683,12 @@ func TestSearchForResultsCompilesAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := string(data)
-	if first, _, _ := strings.Cut(log, "search-3 measures"); strings.Count(first, "search-4 begun") != 1 || strings.Count(first, "search-6 begun") != 1 {
-		t.Errorf("the search did not begin them beside the first:\n%s", log)
+	for before, want := range map[string]int{"search-3 measured": 1, "search-4 measured": 2, "search-6 measures": 4} {
+		if first, _, _ := strings.Cut(log, before); strings.Count(first, " begun")-2 != want {
+			t.Errorf("%d had begun before %s, want %d:\n%s", strings.Count(first, " begun")-2, before, want, log)
+		}
 	}
-	for who, want := range map[string]int{"search-3": 0, "search-4": 1, "search-6": 1} {
+	for who, want := range map[string]int{"search-3": 0, "search-4": 1, "search-6": 1, "search-7": 1} {
 		if n := strings.Count(log, who+" compiled"); n != want || strings.Count(log, who+" measured") != 1 {
 			t.Errorf("%s compiled %d times, want %d:\n%s", who, n, want, log)
 		}

@@ -56,6 +56,7 @@ type Pipeline struct {
 	room       *capacity.Gauge // for launches that compile before their turn
 	compiles   float64         // for how long an end has compiled, seconds
 	ofOne      bool            // what no other candidate can use
+	anew       bool            // the last launch of the search took half as long, though it had what the ends left
 	together   bool            // the ends have compiled at the same time, the one as fast as the other
 	fit        int             // programs like the good end that the memory of the devices holds; 0: not known
 	clean      bool            // every build is a clean one from now on
@@ -693,9 +694,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
-	if r.Purpose.IsEnd() || p.compiles == 0 { // a resumed search may make no launch of an end
-		learnCompiling(p, run, begun, w.Caches.OfOne())
-	}
+	learnCompiling(p, r, run, begun, w.Caches.OfOne())
 	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0
 	p.Config.doing("device state")

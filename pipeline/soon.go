@@ -33,11 +33,11 @@ const worthCompiling = 3.0
 // built begins only beside the other side of its proof. So does any other unless times or results are the complaint, since
 // a crash may come from too little memory. Where results alone count, one that says nothing runs freely. The next commits of
 // the search begin, in workspaces of their own, where each compiles for long what no other can use or, if results alone count,
-// what the ends did not: a compiler that tries variants must have the device to itself if times count.
+// what the ends did not, as the last one did: a compiler that tries variants must have the device to itself if times count.
 func begin(ctx context.Context, p *Pipeline, r bisect.Request) {
 	c := &p.Config.Recipe
 	wanted := p.headStart.Wanted(r)
-	compiles := p.Config.Eager && p.compiles >= worthCompiling && (p.ofOne || !r.Timing && r.Purpose == bisect.Searching)
+	compiles := p.Config.Eager && p.compiles >= worthCompiling && (p.ofOne || p.anew && !r.Timing && r.Purpose == bisect.Searching)
 	ready := compiles && headstart.Ready(&p.headStart, r) // it ends soon, and shows what is worth compiling
 	// Before it is known whether the start counts, launches begin all the same: if it does, r is made again alone.
 	if p.prestart == nil || p.clean || c.WholeTimed || p.reference.Covers || ready && p.ofOne {
@@ -129,9 +129,9 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 	return false
 }
 
-// learnCompiling takes in for how long a launch compiled, as far as it or the probe told, and what it used. Two that compile
-// side by side, if the second began early, take as long as each alone, or one may have waited for the other.
-func learnCompiling(p *Pipeline, run trial.Launched, early, ofOne bool) {
+// learnCompiling takes in for how long a launch compiled, and what an end used, or the first launch of a resumed search. Two that
+// compile side by side, if the second began early, take as long as each alone, or one may have waited for the other.
+func learnCompiling(p *Pipeline, r bisect.Request, run trial.Launched, early, ofOne bool) {
 	const alike = 1.25
 	took, o := 0.0, run.Outcome
 	for _, ph := range o.Phases {
@@ -139,9 +139,12 @@ func learnCompiling(p *Pipeline, run trial.Launched, early, ofOne bool) {
 			took += ph.Seconds
 		}
 	}
-	p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
-	p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
-	p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || ofOne
+	p.anew = r.Purpose == bisect.Searching && took >= p.compiles/2
+	if r.Purpose.IsEnd() || p.compiles == 0 {
+		p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
+		p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
+		p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || ofOne
+	}
 }
 
 // runsFreely reports whether a launch may run to its end beside others, as far as is known: on a device with processors to
