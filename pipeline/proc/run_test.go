@@ -99,7 +99,7 @@ func TestTimeoutAtStart(t *testing.T) {
 
 func TestTimeoutWhole(t *testing.T) {
 	s := posing(t, "phases", "load", "measure")
-	s.Limit = 700 * time.Millisecond
+	s.Limit = 5 * time.Second
 	s.Watch = func(line string, _ time.Duration) Transition { return Transition{Phase: line, Limit: time.Hour} }
 	r := run(t, s)
 	if r.Timeout == nil || !r.Timeout.Whole || r.Timeout.Phase != "phase: measure" || r.Timeout.Elapsed < s.Limit {
