@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -692,6 +693,21 @@ func TestSearchForResultsCompilesAhead(t *testing.T) {
 		if n := strings.Count(log, who+" compiled"); n != want || strings.Count(log, who+" measured") != 1 {
 			t.Errorf("%s compiled %d times, want %d:\n%s", who, n, want, log)
 		}
+	}
+}
+
+// What a launch uses that has little to compile says nothing of those that compile.
+func TestRoomIsThatOfWhatCompiles(t *testing.T) {
+	if runtime.NumCPU() < 2 {
+		t.Skip("NOT TESTED: there is one processor")
+	}
+	p := &Pipeline{room: capacity.New(0)}
+	for _, seconds := range []float64{60, 0.5} {
+		o := bisect.Outcome{Wall: seconds + 0.5, CPU: 60, Phases: []bisect.PhaseTime{{Name: "compile", Seconds: seconds}}}
+		learnCompiling(p, bisect.Request{Purpose: bisect.EndGood}, trial.Launched{Outcome: o}, false, true)
+	}
+	if !p.room.Admits(1) || p.compiles != 60 {
+		t.Errorf("no room for a second one, after %.0f s", p.compiles)
 	}
 }
 

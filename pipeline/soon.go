@@ -130,19 +130,19 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 }
 
 // learnCompiling takes in for how long a launch compiled, and what an end used, or the first launch of a resumed search. Two that
-// compile side by side, if the second began early, take as long as each alone, or one may have waited for the other.
+// compile side by side, if the second began early, take as long as each alone, within a quarter, or one may have waited for the other.
 func learnCompiling(p *Pipeline, r bisect.Request, run trial.Launched, early, ofOne bool) {
-	const alike = 1.25
 	took, o := 0.0, run.Outcome
 	for _, ph := range o.Phases {
 		if slices.Contains([]string{"extension", "compile"}, ph.Name) {
 			took += ph.Seconds
 		}
 	}
-	p.anew = r.Purpose == bisect.Searching && took >= p.compiles/2
-	if r.Purpose.IsEnd() || p.compiles == 0 {
+	long := took > 0 && took >= p.compiles/2
+	p.anew = long && r.Purpose == bisect.Searching
+	if long && (r.Purpose.IsEnd() || p.compiles == 0) { // one that finds its caches filled uses more for a shorter time
 		p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
-		p.together = p.together || early && max(took, p.compiles) < alike*min(took, p.compiles)
+		p.together = p.together || early && max(took, p.compiles) < 1.25*min(took, p.compiles)
 		p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || ofOne
 	}
 }
