@@ -18,6 +18,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/trial"
+	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
 // needsPython skips a test where there is none.
@@ -704,7 +705,7 @@ func TestRoomIsThatOfWhatCompiles(t *testing.T) {
 	p := &Pipeline{room: capacity.New(0)}
 	for _, seconds := range []float64{60, 0.5} {
 		o := bisect.Outcome{Wall: seconds + 0.5, CPU: 60, Phases: []bisect.PhaseTime{{Name: "compile", Seconds: seconds}}}
-		learnCompiling(p, bisect.Request{Purpose: bisect.EndGood}, trial.Launched{Outcome: o}, false, true)
+		learnCompiling(p, &workspace.Workspace{}, bisect.Request{Purpose: bisect.EndGood}, trial.Launched{Outcome: o}, false)
 	}
 	if !p.room.Admits(1) || p.compiles != 60 {
 		t.Errorf("no room for a second one, after %.0f s", p.compiles)

@@ -694,7 +694,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	if p.headStart.Void {
 		return bisect.Outcome{Class: bisect.Infra, Why: "it ran beside another launch"}, nil
 	}
-	learnCompiling(p, r, run, begun, w.Caches.OfOne())
+	learnCompiling(p, w, r, run, begun)
 	run.Outcome.Beside = shares
 	p.left = run.Left || p.headStart.Begun() > 0
 	p.Config.doing("device state")

@@ -131,7 +131,7 @@ func reserve(p *Pipeline, r, next bisect.Request) bool {
 
 // learnCompiling takes in for how long a launch compiled, and what an end used, or the first launch of a resumed search. Two that
 // compile side by side, if the second began early, take as long as each alone, within a quarter, or one may have waited for the other.
-func learnCompiling(p *Pipeline, r bisect.Request, run trial.Launched, early, ofOne bool) {
+func learnCompiling(p *Pipeline, w *workspace.Workspace, r bisect.Request, run trial.Launched, early bool) {
 	took, o := 0.0, run.Outcome
 	for _, ph := range o.Phases {
 		if slices.Contains([]string{"extension", "compile"}, ph.Name) {
@@ -143,7 +143,7 @@ func learnCompiling(p *Pipeline, r bisect.Request, run trial.Launched, early, of
 	if long && (r.Purpose.IsEnd() || p.compiles == 0) { // one that finds its caches filled uses more for a shorter time
 		p.room.Learn(o.CPU/max(o.Wall, 1e-3), max(o.Memory, run.Last.MaxRSS))
 		p.together = p.together || early && max(took, p.compiles) < 1.25*min(took, p.compiles)
-		p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || ofOne
+		p.compiles, p.ofOne = max(p.compiles, took), p.ofOne || w.Caches.OfOne()
 	}
 }
 
