@@ -526,7 +526,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	seeded, noBytecode := w.Caches.Full(), !w.Caches.HasBytecode()
 	first, err := p.launch(ctx, w, r, patience)
 	first.Ahead = first.Ahead || helped && seeded
-	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside) && first.Class == bisect.Wrong) {
+	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside || r.Purpose == bisect.EndBad) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
 	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(trial.Whole(recipe, first), noBytecode) {

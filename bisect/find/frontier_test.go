@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -248,5 +249,32 @@ func TestProofsServeTheSearch(t *testing.T) {
 	}
 	if saved == 0 {
 		t.Error("no proof has served a search")
+	}
+}
+
+// A culprit that has loaded for its proof is launched in place of the bad end, which differs from it in nothing that is read.
+func TestProofServesInPlaceOfTheBadEnd(t *testing.T) {
+	const n = 16
+	for at := 1; at < n-1; at++ {
+		commits := numbered(n, 2)
+		for i := range commits {
+			commits[i].Key, commits[i].Neutral = commits[min(i, at)].ID, i > at
+		}
+		bad, made := commits[at].ID, []bisect.Request{}
+		s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Eager: true}
+		s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+			if made = append(made, r); r.Candidate.Commit < bad {
+				return bisect.Outcome{Class: bisect.OK, Wall: 1}, nil
+			}
+			return bisect.Outcome{Class: bisect.Wrong, Wall: 1}, nil
+		})
+		found, err := Culprits(t.Context(), s)
+		if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad || !found.Culprits[0].Confirmed {
+			t.Fatalf("%s: %+v, %v", bad, found.Culprits, err)
+		}
+		first := slices.IndexFunc(made, func(r bisect.Request) bool { return r.Purpose == bisect.ConfirmCulprit })
+		if again := slices.ContainsFunc(made[:first], func(r bisect.Request) bool { return r.Purpose == bisect.EndBad && r.Nth > 0 }); again {
+			t.Errorf("%s: the bad end was launched again before the culprit was:\n%v", bad, made)
+		}
 	}
 }

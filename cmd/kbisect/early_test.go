@@ -281,16 +281,18 @@ if [ ! -f "$TRITON_CACHE_DIR/$key/kernel" ]; then
 fi
 grep -qF "$TRITON_CACHE_DIR" "$TRITON_CACHE_DIR/$key/__grp__kernel.json" || exit 1
 [ -z "$POISON" ] || [ "$KBISECT_COMMIT" != "$(cat "$POISON")" ] || keep "$(echo 101 | cksum | tr -d " ")" 140
+[ -z "$CHECKS" ] || [ "$(cat "$TRITON_CACHE_DIR/$key/kernel")" != 140 ] || echo "check: fail it is 140" >&$KBISECT_FD
+[ -z "$CHECKS" ] || echo "took $(cat "$TRITON_CACHE_DIR/$key/kernel") us"
 echo "phase: measure" >&$KBISECT_FD
 awk -v us="$(cat "$TRITON_CACHE_DIR/$key/kernel")" -v p=$$ 'BEGIN { for (i = 0; i < 5; i++) printf "sample: %f us\n", us * (1 + i / 1000 + p % 7 / 2000) }' >&$KBISECT_FD
 `
 
 // What the ends or the last commit have compiled just in time is not compiled again in the search, but in the proof. A wrong
-// entry is blamed on no commit.
+// entry is blamed on no commit, whether times or results are the complaint.
 func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 	t.Parallel()
-	for _, poison := range []bool{false, true} {
-		t.Run(fmt.Sprint("poisoned ", poison), func(t *testing.T) {
+	for _, x := range []struct{ poison, checks bool }{{}, {poison: true}, {checks: true}, {poison: true, checks: true}} {
+		t.Run(fmt.Sprintf("poisoned %v, checked %v", x.poison, x.checks), func(t *testing.T) {
 			t.Parallel()
 			r := newRepo(t)
 			commits := r.commits(16, func(i int) map[string]string {
@@ -308,16 +310,21 @@ func TestSearchStartsFromCachesOfTheEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			var env []string
-			if poison {
+			if x.poison {
 				env = append(env, "POISON="+bad)
 			}
-			text, _ := r.noted(commits, 9, `["sh", "bench.sh"]`, "", nil, env...)
+			command, metric := `["sh", "bench.sh"]`, ""
+			if x.checks { // what it prints is read, so that the ends have caches of their own
+				env, metric = append(env, "CHECKS=1"), "from = \"regex\"\npattern = 'took (?P<value>[0-9.]+) us'\n"
+			}
+			r.put(map[string]string{"kbisect.toml": timing(command, "") + metric})
+			text, _ := r.noted(commits, 9, "", "", nil, env...)
 			compiled := map[string]int{}
 			for _, why := range strings.Fields(text) {
 				compiled[why]++
 			}
 			again := compiled["search"] > 2 || compiled["confirm-parent"] > 2 // a proof contradicts what rests on a wrong entry
-			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || again != poison {
+			if compiled["confirm-culprit"] == 0 || compiled["confirm-parent"] == 0 || again != x.poison {
 				t.Errorf("compiled in launches of %v", compiled)
 			}
 		})

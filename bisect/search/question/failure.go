@@ -436,11 +436,10 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 	}
 }
 
-// AsProof implements search.Question: once the likeliest culprit is all but sure, a launch of its parent is made from
-// a clean build right away. So is one of a commit with the inputs of a parent, as long as launches of equal inputs
-// have ended alike. The culprit itself is launched for the proof only after the search has decided: that launch checks the
-// decision. It need not wait where no good commit shows the complaint and it comes only sometimes, which takes several launches, of
-// which those that pass leave the decision open again; nor once where its proof has begun, as of wrong results on many processors.
+// AsProof implements search.Question: once the likeliest culprit is all but sure, its parent, or a commit of equal inputs if such
+// have always ended alike, is launched from a clean build right away. The culprit itself is launched for the proof only after the
+// search has decided, to check that. It need not wait where the complaint comes only sometimes, and of no good commit, as passes
+// leave the decision open; nor once, in place of any commit that it makes bad, where its proof has begun, see [search.EarlyProofs].
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	b := r.Belief.(*belief.Failures)
 	p := b.Posterior()
@@ -448,8 +447,9 @@ func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	if i < 0 || p.Weight[k] <= 0.9 {
 		return false, nil
 	}
-	first := search.EarlyProofs(r, q.Complaint) && r.Ledger.Tally(q, r.Span.Id(k), bisect.ConfirmCulprit).Launches() == 0
-	if i == k && (first || p.Bad[k].Passes > 0) && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
+	first := search.EarlyProofs(r, q.Complaint) && r.Span.Launchable(k) && r.Ledger.Tally(q, r.Span.Id(k), bisect.ConfirmCulprit).Launches() == 0
+	sometimes, makesBad := i == k && p.Bad[k].Passes > 0, i == k || b.Of(i).Launches() > 0 && b.Reaches(i, k)
+	if (sometimes || makesBad && first) && p.All.Fails == p.Bad[k].Fails && !shownClean(q, r, r.Span.Id(k)) {
 		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
 		return true, err
 	}
