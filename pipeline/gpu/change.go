@@ -61,15 +61,20 @@ func Between(before, after Reading, events []Event) Change {
 // calmReasons are not throttling: idling, and clocks that a person chose.
 const calmReasons = reasonIdle | reasonUserClocks | reasonDisplayClocks
 
-// foreign joins two lists; of a process in both, the later entry counts.
+// contextBytes is less than what a program needs to use a device. One that holds less begins or ends, or looks for another device.
+const contextBytes = 32 << 20
+
+// foreign joins two lists, without processes that hold too little in both; of a process in both, the later entry counts.
 func foreign(before, after []Process) []Process {
 	var out []Process
 	seen := map[int]bool{}
-	for _, p := range slices.Concat(after, before) {
-		if !seen[p.PID] {
-			seen[p.PID] = true
+	all := slices.Concat(after, before)
+	uses := func(p Process) bool { return p.UsedBytes == 0 || p.UsedBytes >= contextBytes }
+	for _, p := range all {
+		if !seen[p.PID] && slices.ContainsFunc(all, func(o Process) bool { return o.PID == p.PID && uses(o) }) {
 			out = append(out, p)
 		}
+		seen[p.PID] = true
 	}
 	return out
 }

@@ -81,6 +81,16 @@ func TestShared(t *testing.T) {
 			t.Errorf("%v %v: %v, %q", c.before, c.after, got, text)
 		}
 	}
+	// One that has 14 MiB begins or ends, as programs do that look for another device of the machine.
+	small, large := Reading{Processes: []Process{{PID: 1, UsedBytes: 14 << 20}}}, Reading{Processes: []Process{{PID: 1, UsedBytes: 1 << 30}}}
+	for _, after := range []Reading{{}, small, large} {
+		for _, before := range []Reading{{}, small, large} {
+			got, text := Between(before, after, nil).Shared()
+			if want := len(before.Processes) > 0 && before.Processes[0].UsedBytes > 1<<29 || len(after.Processes) > 0 && after.Processes[0].UsedBytes > 1<<29; got != want {
+				t.Errorf("%v %v: %q", before.Processes, after.Processes, text)
+			}
+		}
+	}
 }
 
 func TestFault(t *testing.T) {
