@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -709,6 +710,103 @@ func TestRoomIsThatOfWhatCompiles(t *testing.T) {
 	}
 	if !p.room.Admits(1) || p.compiles != 60 {
 		t.Errorf("no room for a second one, after %.0f s", p.compiles)
+	}
+}
+
+// cachingBench notes whether it was started early, and fills caches if told to. Early, it takes a microsecond more.
+const cachingBench = `import os, time
+from many import early
+name = "%s early %s" % (os.environ["KBISECT_PURPOSE"], early)
+out = os.fdopen(int(os.environ["KBISECT_FD"]), "w", buffering=1)
+out.write("phase: compile\n")
+kernel = os.environ["TRITON_CACHE_DIR"] + "/kernel"
+if COMPILES and not os.path.exists(kernel):
+    os.makedirs(os.path.dirname(kernel), exist_ok=True)
+    open(kernel, "w").close()
+    name += " compiled"
+with open(os.environ["BENCH_LOG"], "a") as log:
+    log.write(name + "\n")
+out.write("phase: warmup\n")
+time.sleep(0.05)
+out.write("phase: measure\n")
+out.write("sample: %d us\nphase: teardown\n" % (US + early))
+`
+
+// The first process of each side of a proof starts early if it is to fill caches alone. Where it has filled none it does not count,
+// but one that is started as ever.
+func TestProofsFillCachesEarly(t *testing.T) {
+	needsPython(t)
+	site := t.TempDir()
+	var imports strings.Builder
+	for i := range 220 {
+		fmt.Fprintf(&imports, "import m%d\n", i)
+		if err := os.WriteFile(filepath.Join(site, fmt.Sprintf("m%d.py", i)), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(site, "many.py"), []byte(imports.String()+"import sys, time\ntime.sleep(0.4)\nearly = not hasattr(sys.modules['__main__'], '__file__')\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name       string
+		eager      bool
+		ends, side string // whether they compile
+		fills      bool   // its first process starts early
+		want       []string
+		processes  int // the last of which counts
+	}{
+		{"it fills caches", true, "True", "True", true, []string{"early True compiled"}, 2},
+		{"it has none to fill", true, "True", "False", true, []string{"early True", "early False"}, 2},
+		{"nothing fills caches", true, "False", "False", false, []string{"early False"}, 1},
+		{"few processors", false, "True", "True", false, []string{"early False compiled"}, 2},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			body := func(compiles, us string) []fixtures.Change {
+				return []fixtures.Change{fixtures.Write("bench.py", strings.NewReplacer("COMPILES", compiles, "US", us).Replace(cachingBench))}
+			}
+			b := newBench(t, kernels.Plan{Run: []string{"python3", "bench.py"}}, trial.Limits{Run: time.Minute}, body(x.ends, "50"), body(x.side, "70"), body(x.ends, "90"))
+			b.recipe.Env = append(b.recipe.Env, "PYTHONPATH="+site)
+			p := b.early(func(c *Config) { c.Eager, c.Recipe.SampleMetric, c.Recipe.Env = x.eager, "t", b.recipe.Env })
+			for _, r := range []bisect.Request{b.timed(bisect.EndGood, 0), b.timed(bisect.EndBad, 2)} {
+				for r.Nth = range 2 {
+					if o, err := p.Sample(t.Context(), r); err != nil || o.Class != bisect.OK {
+						t.Fatal(o.Describe(), err)
+					}
+				}
+			}
+			good := b.timed(bisect.EndGood, 0)
+			good.Nth = 2
+			imports := func(w *workspace.Workspace) bool { return !p.prestart.Ready(w) }
+			for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) { // a few import at a time
+				if expect(p, orderOf(p, good, 1)); (len(p.workspaces.next) > 0) != x.fills || !slices.ContainsFunc(p.workspaces.next, imports) {
+					break
+				}
+			}
+			parent := b.timed(bisect.ConfirmParent, 1)
+			parent.Clean = true
+			o, err := p.Sample(t.Context(), parent)
+			if err != nil || o.Class != bisect.OK || len(o.Series) == 0 {
+				t.Fatal(o.Describe(), err)
+			}
+			text, err := os.ReadFile(filepath.Join(b.home, "log"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for line := range strings.Lines(string(text)) {
+				if what, is := strings.CutPrefix(strings.TrimSpace(line), "confirm-parent "); is {
+					got = append(got, what)
+				}
+			}
+			if len(got) != x.processes || !slices.Equal(got[:len(x.want)], x.want) {
+				t.Fatalf("its processes: %q, want %d, of which the first are %q\n%s", got, x.processes, x.want, text)
+			}
+			want := map[bool]float64{true: 71e-6, false: 70e-6}[strings.HasPrefix(got[len(got)-1], "early True")]
+			if math.Abs(o.Series[0].Values[0]-want) > 1e-12 {
+				t.Errorf("it took %g s, its last process %g s", o.Series[0].Values[0], want)
+			}
+		})
 	}
 }
 

@@ -81,7 +81,7 @@ func (n *notices) cases(all []bisect.Series, wanted Cases) {
 		}
 		name := s.Case
 		if slices.Contains(cuda.StaticMetrics(), s.Metric) {
-			name = kernelNames(s)[0]
+			name = cuda.Names(s.Case)[0]
 		}
 		if !slices.Contains(n.others[s.Metric], name) {
 			n.others[s.Metric] = append(n.others[s.Metric], name)

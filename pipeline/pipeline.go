@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -529,7 +530,14 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside || r.Purpose == bisect.EndBad) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
-	if err != nil || first.Class != bisect.OK || !w.Caches.Filled(trial.Whole(recipe, first), noBytecode) {
+	counts, early := !w.Caches.Filled(trial.Whole(recipe, first), noBytecode), w.Expects && first.Ahead
+	if early && counts && err == nil && first.Class == bisect.OK {
+		before := p.plainly // it was to fill caches alone: what a proof rests on starts as ever
+		p.plainly = true
+		first, err = p.launch(ctx, w, r, patience)
+		p.plainly = before
+	}
+	if err != nil || first.Class != bisect.OK || counts {
 		if seeded && first.Class == bisect.OK {
 			first.Caches = string(Warm)
 		}
@@ -543,7 +551,7 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 		first.Unfit = "it filled empty caches"
 		return first, nil
 	}
-	if p.Config.Caches == "" && p.firsts.Serve(r.Wants) {
+	if p.Config.Caches == "" && !early && p.firsts.Serve(r.Wants) {
 		first.Only = r.Wants
 		return first, nil
 	}
@@ -580,12 +588,15 @@ func expect(p *Pipeline, o trial.Order) {
 		o.Reference.Speaks = new(true) // or it will not be known before it ends
 	}
 	var kinds []prestart.Kind
+	in := func(w *workspace.Workspace) {
+		if k, ok := trial.Expected(w, o); ok {
+			kinds = append(kinds, k)
+		}
+	}
 	add := func(why bisect.Purpose) {
 		o.Request.Purpose = why
 		if w, err := ws.get(o.Request); err == nil {
-			if k, ok := trial.Expected(w, o); ok {
-				kinds = append(kinds, k)
-			}
+			in(w)
 		}
 	}
 	o.Request.Clean, o.Request.Timing = false, true // the first would begin with another workspace
@@ -595,6 +606,12 @@ func expect(p *Pipeline, o trial.Order) {
 		add(bisect.Searching)
 	}
 	ws.turn = 0
+	full := func(w *workspace.Workspace) bool { return w.Caches.Full() }
+	if o.Request.Purpose = bisect.ConfirmParent; known && p.Config.Eager && p.Config.warm(r) && slices.ContainsFunc(ws.ends(), full) {
+		for _, w := range ws.expect() { // the first processes there fill caches
+			in(w)
+		}
+	}
 	if r.Nth == 0 && !(known && r.Purpose == bisect.EndGood) {
 		o.Request.Timing, o.Request.AnyStart = false, true
 		add(bisect.Searching)

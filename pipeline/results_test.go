@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
@@ -72,32 +70,11 @@ func TestStaticMetrics(t *testing.T) {
 	want(0, bisect.Request{Purpose: bisect.ConfirmParent, Clean: true}, false, 64, 0, "")
 }
 
-// A kernel is the same with another signature; two instances of a template are not, and are named alike
-// whether there is one of them in the build or both.
-func TestShortCases(t *testing.T) {
-	of := func(names ...string) (out []bisect.Series) {
-		for _, n := range names {
-			out = append(out, bisect.Series{Metric: "registers", Case: n}, bisect.Series{Metric: "spills", Case: n})
-		}
-		return out
-	}
-	before, after := of("_Z4gemmPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf"), of("_Z4gemmPKfPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
-	want := of("gemm", "add<4>", "add<8>")
-	for _, all := range [][]bisect.Series{before, after} {
-		if d := cmp.Diff(want, shortCases(all)); d != "" {
-			t.Error(d)
-		}
-	}
-	overloads := of("_Z4gemmPf", "_Z4gemmPd", "_Z4gemmPf sm_80", "triton_poi_0")
-	if d := cmp.Diff(of("gemm(float*)", "gemm(double*)", "gemm sm_80", "triton_poi_0"), shortCases(overloads)); d != "" {
-		t.Error(d)
-	}
-	if got := shortCases(of("_Z3addILi8EEvPf"))[0].Case; got != "add<8>" {
-		t.Errorf("alone an instance is %s, and add<8> beside another one", got)
-	}
-	long := "_Z3addI" + strings.Repeat("6letter", 12) + "EvPf"
-	if got := shortCases(of(long))[0].Case; got != "add" {
-		t.Errorf("long arguments make it %s", got)
+// Kernels are chosen by a part of a name.
+func TestChosenCases(t *testing.T) {
+	var before []bisect.Series
+	for _, n := range []string{"_Z4gemmPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf"} {
+		before = append(before, bisect.Series{Metric: "registers", Case: n}, bisect.Series{Metric: "spills", Case: n})
 	}
 	for _, chosen := range []string{"ILi8E", "<8>"} {
 		var o bisect.Outcome

@@ -20,6 +20,7 @@ type workspaces struct {
 	memory *workspace.Root // in memory; nil if there is none
 	open   map[string]*workspace.Workspace
 	proofs int                         // workspaces of proofs so far, which numbers their folders
+	next   []*workspace.Workspace      // of proofs to come, where interpreters may wait
 	turn   int                         // which of its workspaces launches of the search are made in, see turns
 	soon   map[bisect.Candidate]string // the workspaces of those that the search has begun before their turn, or will
 }
@@ -169,6 +170,9 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 		if err := ws.drop(name); err != nil {
 			return nil, err
 		}
+		if n := len(ws.next); n > 0 && r.Timing {
+			ws.open[name], ws.next = ws.next[n-1], ws.next[:n-1]
+		}
 		ws.proofs++ // builds ahead may still have the folder of an earlier proof
 		folder += fmt.Sprint("-", ws.proofs)
 	}
@@ -179,15 +183,34 @@ func (ws *workspaces) get(r bisect.Request) (*workspace.Workspace, error) {
 	if name == inMemory {
 		root = ws.memory
 	}
+	w, err := ws.make(root, folder)
+	if err == nil {
+		ws.open[name] = w
+	}
+	return w, err
+}
+
+// make opens a workspace in a folder.
+func (ws *workspaces) make(root *workspace.Root, folder string) (*workspace.Workspace, error) {
 	w := root.New(folder)
 	if err := w.CheckFolder(); err != nil {
 		return nil, err
 	}
-	if err := w.Open(ws.config.Recipe.Opening()); err != nil {
-		return nil, err
+	return w, w.Open(ws.config.Recipe.Opening())
+}
+
+// expect opens workspaces for the next proofs, both sides of two.
+func (ws *workspaces) expect() []*workspace.Workspace {
+	for len(ws.next) < 4 {
+		ws.proofs++
+		w, err := ws.make(ws.root, fmt.Sprint("proof-", ws.proofs))
+		if err != nil { // the proof will meet it
+			break
+		}
+		w.Expects = true
+		ws.next = append(ws.next, w)
 	}
-	ws.open[name] = w
-	return w, nil
+	return ws.next
 }
 
 // drop removes a workspace, if it is open.
@@ -205,6 +228,9 @@ func (ws *workspaces) close() error {
 	var errs []error
 	for name := range ws.open {
 		errs = append(errs, ws.drop(name))
+	}
+	for _, w := range ws.next {
+		errs = append(errs, w.Remove())
 	}
 	if ws.memory != nil {
 		errs = append(errs, ws.leaveMemory())

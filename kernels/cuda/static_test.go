@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kbisect/kbisect/bisect"
 )
 
 // testdata/static was made by CUDA 11.8 (ptxas.txt and resources.txt of a kernel that spills); a and b are
@@ -258,4 +260,33 @@ func FuzzDeviceTools(f *testing.F) {
 		}
 		StaticSeries(usage, sass)
 	})
+}
+
+// A kernel is the same with another signature; two instances of a template are not, and are named alike
+// whether there is one of them in the build or both.
+func TestShortCases(t *testing.T) {
+	of := func(names ...string) (out []bisect.Series) {
+		for _, n := range names {
+			out = append(out, bisect.Series{Metric: "registers", Case: n}, bisect.Series{Metric: "spills", Case: n})
+		}
+		return out
+	}
+	before, after := of("_Z4gemmPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf"), of("_Z4gemmPKfPf", "_Z3addILi4EEvPf", "_Z3addILi8EEvPf")
+	want := of("gemm", "add<4>", "add<8>")
+	for _, all := range [][]bisect.Series{before, after} {
+		if d := cmp.Diff(want, ShortCases(all)); d != "" {
+			t.Error(d)
+		}
+	}
+	overloads := of("_Z4gemmPf", "_Z4gemmPd", "_Z4gemmPf sm_80", "triton_poi_0")
+	if d := cmp.Diff(of("gemm(float*)", "gemm(double*)", "gemm sm_80", "triton_poi_0"), ShortCases(overloads)); d != "" {
+		t.Error(d)
+	}
+	if got := ShortCases(of("_Z3addILi8EEvPf"))[0].Case; got != "add<8>" {
+		t.Errorf("alone an instance is %s, and add<8> beside another one", got)
+	}
+	long := "_Z3addI" + strings.Repeat("6letter", 12) + "EvPf"
+	if got := ShortCases(of(long))[0].Case; got != "add" {
+		t.Errorf("long arguments make it %s", got)
+	}
 }

@@ -383,7 +383,7 @@ func (p *Pool) Fill(wait bool, kinds ...Kind) {
 		switch {
 		case (laggard || k.idle) && k.Used && k.Why == bisect.Searching:
 			return 4 * few
-		case laggard:
+		case laggard && k.Why != bisect.ConfirmParent: // of which there are several workspaces
 			return 2 * few
 		}
 		return few

@@ -96,7 +96,7 @@ func early(x *process) bool {
 	return x.suits() && (x.protocol.Base == "load" || g.Speaks != nil && (x.order.Request.AnyStart || g.Longest > 0))
 }
 
-// proves reports that a process is the first one of its side of a proof: it is started as a user would, and awaited.
+// proves reports that a process is the first one of its side of a proof: it is awaited, and started early only to fill caches.
 func (x *process) proves() bool {
 	r := x.order.Request
 	return (r.Purpose == bisect.ConfirmCulprit || r.Purpose == bisect.ConfirmParent) && r.Nth == 0 && x.w.Caches.Warmed != r.Candidate
@@ -164,7 +164,7 @@ func (x *process) start(ctx context.Context, spec proc.Spec) (proc.Result, error
 		if OnlyBetween(x.order) {
 			x.waiter = prestart.Between(ctx, pool, k, x.order.Reference.Longest)
 		} else {
-			if k.Used {
+			if k.Used || x.w.Expects {
 				x.waiter = pool.Take(ctx, x.w, spec)
 			}
 			go pool.Fill(!k.Used, k)

@@ -39,6 +39,7 @@ type Workspace struct {
 	Share    Share  // set by the owner before processes are run
 	Contents Contents
 	Notes    Notes
+	Expects  bool // its first process only fills caches, and may have been started before its turn
 
 	root    *Root
 	export  *export.Export
