@@ -530,14 +530,15 @@ func (p *Pipeline) trial(ctx context.Context, w *workspace.Workspace, r bisect.R
 	if err == nil && (first.Class == bisect.OK || inherits && (r.AnyStart || first.Beside || r.Purpose == bisect.EndBad) && first.Class == bisect.Wrong) {
 		w.Caches.Warmed = r.Candidate
 	}
-	counts, early := !w.Caches.Filled(trial.Whole(recipe, first), noBytecode), w.Expects && first.Ahead
-	if early && counts && err == nil && first.Class == bisect.OK {
-		before := p.plainly // it was to fill caches alone: what a proof rests on starts as ever
+	well := err == nil && first.Class == bisect.OK
+	counts, early := well && !w.Caches.Filled(trial.Whole(recipe, first), noBytecode), w.Expects && first.Ahead
+	if counts && early { // it was to fill caches alone: a proof rests on an ordinary start
+		before := p.plainly
 		p.plainly = true
 		first, err = p.launch(ctx, w, r, patience)
 		p.plainly = before
 	}
-	if err != nil || first.Class != bisect.OK || counts {
+	if !well || counts {
 		if seeded && first.Class == bisect.OK {
 			first.Caches = string(Warm)
 		}
@@ -607,7 +608,8 @@ func expect(p *Pipeline, o trial.Order) {
 	}
 	ws.turn = 0
 	full := func(w *workspace.Workspace) bool { return w.Caches.Full() }
-	if o.Request.Purpose = bisect.ConfirmParent; known && p.Config.Eager && p.Config.warm(r) && slices.ContainsFunc(ws.ends(), full) {
+	if known && p.Config.Eager && p.Config.warm(r) && slices.ContainsFunc(ws.ends(), full) {
+		o.Request.Purpose = bisect.ConfirmParent
 		for _, w := range ws.expect() { // the first processes there fill caches
 			in(w)
 		}
