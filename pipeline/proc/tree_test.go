@@ -443,7 +443,11 @@ func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {
+		// A process that another test starts meanwhile would inherit the open file, and until its exec is over nobody
+		// can execute it.
+		syscall.ForkLock.RLock()
 		err = os.WriteFile(to, b, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	if err != nil {
 		t.Fatal(err)
