@@ -35,7 +35,7 @@ type Project struct {
 	Kind        string   // a name of Kinds; "": command
 	Build       []string // command; empty: the kind's default, or no build
 	Outputs     []string // paths that the build creates
-	Incremental *bool    // nil: the kind decides
+	Incremental *bool    // nil: the kind decides; false: every build compiles everything
 	Run         []string
 	Files       []File // written into every candidate, over its own; not for kernelbot, whose task names them
 	Static      bool   // all metrics come from the build: without a Run command nothing runs
@@ -59,6 +59,7 @@ type Plan struct {
 	Outputs     []string // what the build creates, relative to the root; empty: unknown, so builds are not cached
 	Run         []string // the trial; empty when there are Stages
 	Incremental bool     // the build tool tracks dependencies: a build may start from the last one
+	Whole       bool     `json:",omitempty"` // every build compiles everything
 	BuildFiles  []string // base names or *.suffix whose change forces a clean build
 
 	Dir        string        // where commands run, relative to the root
@@ -175,7 +176,7 @@ func NewPlan(p Project) (Plan, error) {
 	plan.Kind = p.Kind
 	plan.Files = append(plan.Files, p.Files...)
 	if p.Incremental != nil {
-		plan.Incremental = *p.Incremental
+		plan.Incremental, plan.Whole = *p.Incremental, !*p.Incremental
 	}
 	return plan, nil
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/ahead"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
 // jobs makes a bench build ahead whatever the machine has.
 func (b *bench) jobs(n int) {
-	b.ahead = newAhead(context.WithoutCancel(b.t.Context()), b.workspaces.root, n, b.Config.Recipe.Learn)
+	b.ahead = ahead.New(context.WithoutCancel(b.t.Context()), b.workspaces.root, n, b.Config.Recipe.Learn)
 }
 
 // wishes are requests of a search for some commits.
@@ -42,9 +43,7 @@ func TestBuildAhead(t *testing.T) {
 	c := b.wishes
 	for i, next := range [][]bisect.Request{c(1, 8), c(9, 2), c(3, 10), c(4), c(5, 9), c(0, 11), nil, c(8)} {
 		b.Ahead(next)
-		b.ahead.mu.Lock()
-		b.ahead.begin() // as where another build ends before the trial is asked for
-		b.ahead.mu.Unlock()
+		b.ahead.Launch()() // of another trial, which ends before this one is asked for
 		want := bisect.OK
 		if i == 5 {
 			want = bisect.BuildFailed
@@ -182,8 +181,8 @@ func TestCommitsAreBuiltBesideEndsThatTakeLong(t *testing.T) {
 			b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, files, []fixtures.Change{fixtures.Write("f", "1")}, []fixtures.Change{fixtures.Write("f", "2")})
 			b.Config.Recipe.Learn = true
 			b.jobs(4)
-			if b.ahead.began = time.Now(); !long { // however busy this machine is
-				b.ahead.began = b.ahead.began.Add(time.Hour)
+			if b.ahead.Began = time.Now(); !long { // however busy this machine is
+				b.ahead.Began = b.ahead.Began.Add(time.Hour)
 			}
 			bad := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[2]}, Purpose: bisect.EndBad}
 			b.Ahead(append([]bisect.Request{bad}, b.wishes(1)...))

@@ -708,7 +708,7 @@ func TestRoomIsThatOfWhatCompiles(t *testing.T) {
 		o := bisect.Outcome{Wall: seconds + 0.5, CPU: 60, Phases: []bisect.PhaseTime{{Name: "compile", Seconds: seconds}}}
 		learnCompiling(p, &workspace.Workspace{}, bisect.Request{Purpose: bisect.EndGood}, trial.Launched{Outcome: o}, false)
 	}
-	if !p.room.Admits(1) || p.compiles != 60 {
+	if !p.room.Admits(1, 0) || p.compiles != 60 {
 		t.Errorf("no room for a second one, after %.0f s", p.compiles)
 	}
 }

@@ -43,7 +43,7 @@ type Wrapped struct {
 // tools. It stops builds ahead meanwhile. The outcome is that of the build; it has a class if the candidate could not
 // be exported or built, and look is not called then. The error is that of look, or the machine's.
 func (p *Pipeline) Inspect(ctx context.Context, r bisect.Request, look func(*Inspection) error) (bisect.Outcome, error) {
-	_, end := p.ahead.solo()
+	_, end := p.ahead.Solo()
 	defer end()
 	r.Timing = true // the workspace of its timed launches has the caches that they filled
 	w, err := p.workspaces.get(r)

@@ -28,6 +28,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/hint"
+	"github.com/kbisect/kbisect/pipeline/ahead"
 	"github.com/kbisect/kbisect/pipeline/capacity"
 	"github.com/kbisect/kbisect/pipeline/firsts"
 	"github.com/kbisect/kbisect/pipeline/gpu"
@@ -49,7 +50,7 @@ type Pipeline struct {
 	failure    bisect.Outcome             // how the bad end failed, if it did
 	machine    *machine
 	notices    notices
-	ahead      *ahead // nil if nothing is built ahead
+	ahead      *ahead.Builds // nil if nothing is built ahead
 	prestart   *prestart.Pool
 	before     reading // what the devices reported before the last launch
 	left       bool    // another launch of ours was on the devices when the last one was judged
@@ -97,9 +98,9 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	p.workspaces.openMemory(ctx)
 	switch {
 	case c.First != nil:
-		p.ahead = c.First.ahead
+		p.ahead, root.Objects = c.First.ahead, c.First.workspaces.root.Objects
 	case len(c.Recipe.Plan.Build) > 0:
-		p.ahead = newAhead(ctx, root, c.Jobs, c.Recipe.Learn)
+		p.ahead = ahead.New(ctx, root, c.Jobs, c.Recipe.Learn)
 	}
 	return p, nil
 }
@@ -113,14 +114,16 @@ func (p *Pipeline) Close() error {
 	if p.Config.First != nil {
 		return p.workspaces.close()
 	}
-	return cmp.Or(p.ahead.close(), p.workspaces.close())
+	return cmp.Or(p.ahead.Close(), p.workspaces.close())
 }
 
-// Clean makes every build from now on a clean one, without builds ahead: a kept build has turned out to be wrong.
+// Clean makes every build from now on a clean one, with nothing built ahead or compiled before: a kept build has turned
+// out to be wrong.
 func (p *Pipeline) Clean() {
-	p.ahead.stop()
+	p.ahead.Stop()
 	p.headStart.Want(nil)
 	p.workspaces.forget()
+	p.workspaces.root.Objects.Drop()
 	p.clean = true
 }
 
@@ -133,17 +136,12 @@ func (p *Pipeline) OtherCases(metric string) []string { return p.notices.others[
 
 // Ahead says what will probably be asked for, likeliest first: this is built beside the next trials, and nothing else.
 func (p *Pipeline) Ahead(next []bisect.Request) {
-	if p.ahead != nil {
-		p.ahead.want(next)
-	}
+	p.ahead.Want(next)
 }
 
 // Width is how many requests [Pipeline.Ahead] can make use of: the number of workspaces for builds ahead, or 1.
 func (p *Pipeline) Width() int {
-	if p.ahead == nil {
-		return 1
-	}
-	return len(p.ahead.spares)
+	return p.ahead.Width()
 }
 
 // Learn takes in what a trial says about others. The good end shows whether programs of this project speak the
@@ -192,9 +190,9 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 	p.Config.doing("preparing")
 	p.headStart.Settle(ctx, r, p.clean)
 	turns(p, r)
-	p.ahead.enter(p.Config.Slot, p.job(r))
+	p.ahead.Enter(p.Config.Slot, p.job(r))
 	defer func() {
-		p.ahead.leave(p.Config.Slot, r, p.ahead != nil && r.Purpose == bisect.Searching && recovered(p, r))
+		p.ahead.Leave(p.Config.Slot, r, p.ahead != nil && r.Purpose == bisect.Searching && recovered(p, r))
 	}()
 	noticed := len(p.notices.texts)
 	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
@@ -242,7 +240,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 				return o, &bisect.InfraError{What: "testing " + r.Candidate.Brief(), Err: fmt.Errorf("%s, in each of %d tries of one launch", o.Why, infra)}
 			}
 			again = o.Why
-			_, end := p.ahead.solo() // builds ahead may have taken the memory or the device that it needed
+			_, end := p.ahead.Solo() // builds ahead may have taken the memory or the device that it needed
 			defer end()
 			if o.Signal != "" || o.Exit > 128 { // who ends all processes of a job may be about to end this one
 				select {
@@ -409,7 +407,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		o, known = p.shared.outcome(ctx, p.Config.Recipe, r, facts)
 	}
 	if !known {
+		end := p.ahead.Launch()
 		o, err = p.trial(ctx, w, r, patience)
+		end()
 		if err != nil || o.Class == bisect.Infra {
 			w.Contents.Noted = false // the next try may open more files, so it is noted again
 		}
@@ -457,7 +457,7 @@ func (p *Pipeline) prepare(ctx context.Context, r bisect.Request) (*workspace.Wo
 		return p.build(ctx, w, r)
 	}
 	p.Config.doing("waiting for a build")
-	ready, built := p.ahead.take(ctx, r, w)
+	ready, built := p.ahead.Take(ctx, r, w)
 	if ready == nil {
 		return p.build(ctx, w, r)
 	}
@@ -475,14 +475,17 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	job.Report = p.Config.report(r)
 	built, err := trial.Build(ctx, w, job)
 	if err == nil && built.Crowded && built.Outcome.Class != "" {
-		beside, end := p.ahead.solo()
+		beside, end := p.ahead.Solo()
 		defer end()
 		if beside > 0 {
-			p.ahead.gauge.Filled(beside)
+			p.ahead.Filled(beside)
 			built, err = trial.Build(ctx, w, job)
 		}
 	}
-	p.ahead.note(built)
+	if built.Outcome.Class == bisect.Timeout { // how long each build takes may be what is asked
+		p.workspaces.root.Objects.Drop()
+	}
+	p.ahead.Note(built)
 	p.notices.exports(built.Warnings)
 	p.machine.suspect(r.Candidate, built.Suspicious)
 	return w, trial.Excuse(built.Outcome, built.Missing), err
@@ -647,7 +650,7 @@ func orderOf(p *Pipeline, r bisect.Request, patience int) trial.Order {
 		Suspected: p.machine.suspects[r.Candidate], Patience: patience, ProbeDir: filepath.Join(p.workspaces.root.Dir, "probe"),
 		Prestart: pool, Failure: p.failure,
 		OnTimed: func(on bool) {
-			p.ahead.freeze(on)
+			p.ahead.Freeze(on)
 			p.prestart.Freeze(on)
 		},
 	}
@@ -662,7 +665,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 	}
 	p.Config.doing("freezing builds")
 	if r.Timing {
-		defer p.ahead.hush()()
+		defer p.ahead.Hush()()
 	}
 	p.Config.doing("device state")
 	before := readDevices(p.Config.Devices)

@@ -99,9 +99,9 @@ func admits(p *Pipeline, searched, compiles bool) bool {
 	}
 	switch {
 	case compiles && p.ofOne:
-		return p.room.Admits(n) && (n < most || p.together && n < p.fit)
+		return p.room.Admits(n, 0) && (n < most || p.together && n < p.fit)
 	case searched:
-		return p.room.Admits(n) && p.headStart.Needed(true) < most-1
+		return p.room.Admits(n, 0) && p.headStart.Needed(true) < most-1
 	}
 	return p.headStart.Needed(false) < most
 }

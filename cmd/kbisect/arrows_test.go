@@ -49,9 +49,11 @@ kernels/metrics: bisect bisect/metric kernels/protocol
 kernels/lazy:
 kernels/protocol: bisect bisect/metric kernels/lazy
 pipeline/prestart: bisect kernels pipeline/proc pipeline/workspace
-pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/firsts pipeline/headstart pipeline/prestart pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protocol pipeline/capacity pipeline/firsts pipeline/ahead pipeline/headstart pipeline/prestart pipeline/gpu pipeline/proc pipeline/stopwatch pipeline/trial pipeline/workspace
+pipeline/ahead: bisect pipeline/capacity pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
+pipeline/compilers: kernels
 pipeline/folder:
 pipeline/firsts: bisect bisect/metric
 pipeline/memory: bisect
@@ -84,7 +86,7 @@ pipeline/source/owner: bisect/hint
 pipeline/source/hunks: pipeline/source pipeline/source/internal/attributes
 pipeline/stopwatch:
 pipeline/store:
-pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/prestart pipeline/proc pipeline/source pipeline/workspace
+pipeline/trial: bisect bisect/metric kernels kernels/cuda kernels/metrics kernels/plainfile kernels/protocol pipeline/cache pipeline/compilers pipeline/prestart pipeline/proc pipeline/source pipeline/workspace
 pipeline/workspace: bisect bisect/hint pipeline/folder pipeline/proc pipeline/fileaccess pipeline/source pipeline/source/export
 cmd/kbisect/internal/baseline: bisect bisect/compare bisect/metric bisect/report bisect/report/words cmd/kbisect/internal/exit cmd/kbisect/internal/machine cmd/kbisect/internal/policy cmd/kbisect/internal/session cmd/kbisect/internal/wording kernels pipeline/source pipeline/store
 cmd/kbisect/internal/config: bisect/hint bisect/metric bisect/sets/flags cmd/kbisect/internal/wording kernels kernels/kernelbot kernels/metrics pipeline pipeline/remote/executor pipeline/source/owner pipeline/trial

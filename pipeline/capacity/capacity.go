@@ -77,11 +77,11 @@ func (g *Gauge) Short() bool {
 	return free < all/reserve
 }
 
-// Admits reports whether one more build may begin beside those that run.
-func (g *Gauge) Admits(running int) bool {
+// Admits reports whether one more build may begin beside those that run, and beside so many launches.
+func (g *Gauge) Admits(running, launches int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if running >= g.limit() {
+	if running >= g.limit(launches) {
 		return false
 	}
 	if running == 0 {
@@ -91,9 +91,12 @@ func (g *Gauge) Admits(running int) bool {
 	return free-all/reserve > g.peak*int64(running+1) // those that run may still grow
 }
 
-// limit is how many builds may run now, as far as processors go.
-func (g *Gauge) limit() int {
+// limit is how many builds may run now, as far as processors go. A launch takes one.
+func (g *Gauge) limit(launches int) int {
 	n := g.Most()
+	if g.jobs == 0 {
+		n = max(1, n-launches)
+	}
 	switch {
 	case g.jobs > 0:
 	case g.used > 0:

@@ -16,7 +16,7 @@ func gauge(jobs, cpus int, free, all int64) *Gauge {
 
 // admitted is how many builds a gauge lets run at a time.
 func admitted(g *Gauge) (n int) {
-	for n < 100 && g.Admits(n) {
+	for n < 100 && g.Admits(n, 0) {
 		n++
 	}
 	return n

@@ -146,7 +146,7 @@ func (t *trial) follow(ctx context.Context) error {
 	defer t.clock.stop()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	done, pause := ctx.Done(), t.spec.Pause
+	done, pause, hurry := ctx.Done(), t.spec.Pause, t.spec.Hurry
 	var open <-chan struct{}
 	ran := time.Now()
 	defer func() { t.result.Stall += stall(ran) }()
@@ -178,6 +178,9 @@ func (t *trial) follow(ctx context.Context) error {
 			}
 			t.paused = on
 			t.freeze()
+		case <-hurry:
+			hurry = nil // nothing answers
+			_ = t.warden.send(warden.Command{Do: warden.DoHurry})
 		case on := <-hold:
 			t.held = on
 			t.freeze()

@@ -102,6 +102,9 @@ type Spec struct {
 	// second, and above the bound the tree is killed.
 	MemoryMax int64
 
+	// Hurry, when it is closed, ends what Nice costs the tree, as far as the kernel allows it.
+	Hurry <-chan struct{}
+
 	CPUs []int // the processors that the tree may use, nil for all of kbisect's
 	Nice int   // its nice value, 0 for kbisect's
 

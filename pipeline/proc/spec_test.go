@@ -2,6 +2,8 @@ package proc
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +106,34 @@ func TestCPUs(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), fmt.Sprintf("available: %d,", last)) {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// Where sessions are scheduled as groups, a nice tree yields as a whole, until it is in a hurry.
+func TestHurry(t *testing.T) {
+	if _, err := os.Stat("/proc/self/autogroup"); err != nil {
+		t.Skip("NOT TESTED: this kernel does not schedule sessions as groups")
+	}
+	slow := filepath.Join(t.TempDir(), "slow")
+	s := shell(t, fmt.Sprintf(`until grep -q 'nice 7$' /proc/self/autogroup; do sleep 0.01; done; touch %s; until grep -q 'nice 0$' /proc/self/autogroup; do sleep 0.01; done; cut -d' ' -f19 /proc/self/stat`, slow))
+	hurry := make(chan struct{})
+	s.Nice, s.Hurry = 7, hurry
+	go func() {
+		for _, err := os.Stat(slow); err != nil && t.Context().Err() == nil; _, err = os.Stat(slow) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		close(hurry)
+	}()
+	nice := "7"
+	if os.Geteuid() == 0 { // may lower it for each process
+		own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nice = fmt.Sprint(20 - own)
+	}
+	if r := run(t, s); r.Exit != 0 || string(r.Tail) != nice+"\n" {
+		t.Errorf("%q, exit %d; want nice %s", r.Tail, r.Exit, nice)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/compilers"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -34,6 +35,8 @@ type Job struct {
 	Suspected bool                                    // a step of this candidate was blamed on another process before
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	Working   sync.Locker                             // held while kbisect itself works, not the build; may be nil
+
+	apart bool // it must not use what other builds have compiled
 }
 
 // working holds Working until the returned function is called.
@@ -89,8 +92,9 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 		return b, nil
 	}
 	done, err := j.compile(ctx, w)
-	if err == nil && done.Outcome.Class == bisect.BuildFailed && incremental { // it may have failed on stale objects
-		p.Log.Info("incremental build failed, building clean", "candidate", j.Request.Candidate.Brief())
+	stale := done.Outcome.Class == bisect.BuildFailed && incremental // it may have failed on stale objects
+	if j.apart = j.perhapsLate(w, done); err == nil && (stale || j.apart) {
+		p.Log.Info("building clean", "candidate", j.Request.Candidate.Brief(), "incremental build failed", stale, "alone it may take too long", j.apart)
 		if b, err = j.export(ctx, w, true); err != nil || b.Outcome.Class != "" {
 			return b, err
 		}
@@ -99,6 +103,14 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	done.Warnings = b.Warnings
 	workspace.Seal(w, err == nil && done.Outcome.Class == "")
 	return done, err
+}
+
+// perhapsLate reports that the build of an end might have run into its limit without the objects that it found: these
+// took no longer to compile than the job is old. Whether an end is built in time decides what the search is about.
+func (j *Job) perhapsLate(w *workspace.Workspace, b Built) bool {
+	limit, took := j.Bounds.inForce("build"), time.Duration(b.Outcome.Build*float64(time.Second))
+	o := objects(j.Recipe, w)
+	return j.Request.Purpose.IsEnd() && b.Outcome.Class == "" && took > 0 && limit > 0 && o != nil && time.Since(o.Since)+took > limit
 }
 
 // mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed files;
@@ -185,7 +197,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	limit := j.Bounds.inForce("build")
 	j.report("build", limit)
-	env, err := p.buildEnv(w, r)
+	env, err := p.buildEnv(w, r, j.apart)
 	if err != nil {
 		return b, err
 	}
@@ -275,7 +287,7 @@ func Removed(ctx context.Context, p Recipe, w *workspace.Workspace) []string {
 // get them by the wrappers on PATH.
 func (j *Job) argv() []string {
 	argv := j.Recipe.Plan.Build
-	if !filepath.IsAbs(argv[0]) || !slices.Contains(hostCompilers, filepath.Base(argv[0])) {
+	if !filepath.IsAbs(argv[0]) || !slices.Contains(compilers.Names, filepath.Base(argv[0])) {
 		return argv
 	}
 	set, _ := j.Recipe.settings(j.Request.Candidate)

@@ -87,6 +87,72 @@ func (s *stand) build(t *testing.T, commit int, assign string) Built {
 	return b
 }
 
+// A build compiles what no earlier one has, unless its time may count: whoever says so, whatever it is for.
+func TestBuildsKeepObjects(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Fatal("NOT TESTED: a C compiler is missing: ", err)
+	}
+	tools := t.TempDir()
+	log := filepath.Join(tools, "log")
+	gittest.WriteFiles(t, tools, map[string]string{"cc": fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *-E*) ;; *) echo compiled >>%s ;; esac\nexec %s \"$@\"\n", log, cc)}, 0o777)
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	write := fixtures.Write
+	s := newStand(t, kernels.Plan{Build: []string{"sh", "-c", "cc -c a.c && cc -c b.c"}, Run: []string{"true"}},
+		[]fixtures.Change{write("a.c", "int a = 1;\n"), write("b.c", "int b = 1;\n")},
+		[]fixtures.Change{write("b.c", "int b = 2;\n")},
+		[]fixtures.Change{write("b.c", "int b = 3;\n")},
+		[]fixtures.Change{write("b.c", "int b = 4;\n")},
+		[]fixtures.Change{write("b.c", "int b = 5;\n")},
+	)
+	s.Objects = true
+	objects := workspace.ObjectsOf(s.w)
+	hour := Limits{Build: time.Hour}
+	for _, c := range []struct {
+		why      string
+		commit   int
+		change   func(*Job)
+		compiled int
+	}{
+		{"the first", 0, func(*Job) {}, 2},
+		{"one source has changed", 1, func(*Job) {}, 1},
+		{"back", 0, func(*Job) {}, 0},
+		{"a proof", 0, func(j *Job) { j.Clean = true }, 0},
+		{"the user wants whole builds", 0, func(j *Job) { j.Clean, j.Recipe.Plan.Whole = true, true }, 2},
+		{"nvcc compiles", 0, func(j *Job) { j.Clean, j.Recipe.Plan.Kind = true, kernels.KindNvcc }, 2},
+		{"on another machine", 0, func(j *Job) { j.Clean, j.Recipe.Objects = true, false }, 2},
+		{"an end", 2, func(j *Job) { j.Request.Purpose, j.Bounds.Limits = bisect.EndBad, hour }, 1},
+		{"an end that might be late alone", 3, func(j *Job) {
+			j.Request.Purpose, j.Bounds.Limits, objects.Since = bisect.EndBad, hour, time.Now().Add(-time.Hour)
+		}, 3},
+		{"another commit then", 4, func(j *Job) { j.Bounds.Limits = hour }, 1},
+		{"an earlier build was late", 0, func(*Job) { objects.Drop() }, 2},
+	} {
+		os.Remove(log)
+		s.w.Contents.Built = false
+		j := Job{Recipe: s.Recipe, Request: s.ask(c.commit, "")}
+		c.change(&j)
+		b, err := Build(t.Context(), s.w, j)
+		if err != nil || b.Outcome.Class != "" {
+			t.Fatalf("%s: %+v, %v", c.why, b.Outcome, err)
+		}
+		if data, _ := os.ReadFile(log); strings.Count(string(data), "\n") != c.compiled {
+			t.Errorf("%s: %q, want it %d times", c.why, data, c.compiled)
+		}
+	}
+	s.Recipe.Objects = true
+	root, err := workspace.Open(t.Context(), filepath.Join(t.TempDir(), "work", "job"), "test-"+rand.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	w := root.New("boxed")
+	root.Sandbox = &proc.Sandbox{}
+	if workspace.ObjectsOf(w) != nil {
+		t.Error("objects go from one sandbox to another")
+	}
+}
+
 // A build starts from what the workspace holds only where its tool would notice all that has changed.
 func TestIncrementalBuilds(t *testing.T) {
 	const record = `test -e object && echo incremental >how || echo clean >how; touch object; test ! -e broken || test ! -e stale; touch stale`

@@ -2,18 +2,16 @@ package trial
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/compilers"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
@@ -37,13 +35,21 @@ func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string)
 	return append(w.Environ(env, p.WorkDir(w), caches), "KBISECT_COMMIT="+r.Candidate.Commit, "KBISECT_PURPOSE="+string(r.Purpose))
 }
 
-// buildEnv is the environment of a build, with the flags that it depends on.
-func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request) ([]string, error) {
+// buildEnv is the environment of a build, with the flags that it depends on. apart keeps it from using what others have
+// compiled.
+func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request, apart bool) ([]string, error) {
 	set, err := p.settings(p.buildOf(w, r.Candidate))
 	if err != nil {
 		return nil, err
 	}
-	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile())
+	kept := ""
+	if o := objects(p, w); o != nil && !apart {
+		kept = o.Dir()
+	}
+	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile(), kept)
+	if kept != "" {
+		env = append(env, compilers.Variable+"=1")
+	}
 	if p.Static() && err == nil { // so that ptxas reports spills
 		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(proc.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
 	}
@@ -60,7 +66,7 @@ func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, erro
 	if r.Candidate.Assign != "" {
 		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
 	}
-	return compileEnv(w, env, set.Compile())
+	return compileEnv(w, env, set.Compile(), "")
 }
 
 // buildOf is the part of a candidate that its build depends on. Settings that only the program reads are left out,
@@ -124,61 +130,32 @@ func buildFileNames(dir, name string) (found bool) {
 	return found
 }
 
-// hostCompilers get a candidate's macros and options by wrappers on PATH.
-var hostCompilers = []string{"cc", "gcc", "c++", "g++", "clang", "clang++"}
-
-// shim calls a compiler with more options, unless nvcc is among its nearest ancestors: nvcc has passed them on
-// already.
-const shim = `#!/bin/sh
-p=$PPID
-for i in 1 2 3; do
-	read -r _ name _ up _ 2>/dev/null </proc/$p/stat || break
-	[ "$name" = "(nvcc)" ] && exec %[1]s "$@"
-	p=$up
-done
-exec %[1]s "$@" %[2]s
-`
-
 // compileEnv passes options to every compiler that a build, or the program itself, calls: to nvcc by its own
-// variable, to others by wrappers in front of them on PATH.
-func compileEnv(w *workspace.Workspace, env, options []string) ([]string, error) {
-	if len(options) == 0 {
+// variable, to others by wrappers in front of them on PATH. These keep objects in a folder, unless it is "".
+func compileEnv(w *workspace.Workspace, env, options []string, objects string) ([]string, error) {
+	if len(options) == 0 && objects == "" {
 		return env, nil
 	}
-	dir, err := writeShims(w, options)
+	dir, err := compilers.Wrappers{Options: options, Objects: objects, Here: w.Dir}.Write(w.Folder)
 	if err != nil {
 		return nil, &bisect.InfraError{What: "writing the compiler wrappers of a candidate", Err: err}
 	}
-	more := strings.Join(options, " ")
-	if old := proc.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {
-		more = old + " " + more
+	env = append(env, "PATH="+dir+":"+proc.Getenv(env, "PATH"))
+	if len(options) > 0 {
+		more := strings.Join(options, " ")
+		if old := proc.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {
+			more = old + " " + more
+		}
+		env = append(env, "NVCC_APPEND_FLAGS="+more)
 	}
-	return append(env, "PATH="+dir+":"+proc.Getenv(env, "PATH"), "NVCC_APPEND_FLAGS="+more), nil
+	return env, nil
 }
 
-// writeShims writes the wrappers for a list of options, once for each workspace, and returns their folder. It is
-// renamed into place, so that it is complete if it exists.
-func writeShims(w *workspace.Workspace, options []string) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
-	dir := filepath.Join(w.Folder, "compilers-"+hex.EncodeToString(sum[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
+// objects are what builds have compiled, for one in a workspace; nil if it may not use that. nvcc compiles its own source
+// anew whatever the host compiler keeps.
+func objects(p Recipe, w *workspace.Workspace) *workspace.Objects {
+	if !p.Objects || p.Plan.Whole || p.Plan.Kind == kernels.KindNvcc {
+		return nil
 	}
-	made := dir + ".new"
-	if err := os.MkdirAll(made, 0o777); err != nil {
-		return "", err
-	}
-	for _, name := range hostCompilers {
-		path, err := exec.LookPath(name)
-		if err != nil {
-			continue
-		}
-		if path, err = filepath.Abs(path); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(filepath.Join(made, name), fmt.Appendf(nil, shim, kernels.ShellWords(path), kernels.ShellWords(options...)), 0o777); err != nil {
-			return "", err
-		}
-	}
-	return dir, os.Rename(made, dir)
+	return workspace.ObjectsOf(w)
 }

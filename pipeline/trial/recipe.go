@@ -54,6 +54,7 @@ type Recipe struct {
 	Keys         map[string]string  `json:"-"` // cache keys by Candidate.String(): of builds made elsewhere and here; may be nil
 	Probe        Probe              // for Python; "": if no times are compared
 	Learn        bool               // note which files builds and launches open
+	Objects      bool               `json:"-"` // builds may use what earlier ones compiled, see package compilers
 	Prestart     bool               `json:"-"` // interpreters may be started before their turn
 	WholeTimed   bool               // all phases of a timed trial count, not only those after load
 	FallsBack    bool               // so they do where the good end sends nothing of SampleMetric

@@ -25,11 +25,12 @@ import (
 // the process ends, however it ends.
 const lockSuffix = ".lock"
 
-// Root is the working folder of one job, which holds its workspaces. It is locked while it is open, and
-// does not change afterwards, so that several goroutines may use it.
+// Root is the working folder of one job, which holds its workspaces. It is locked while it is open. Several goroutines
+// may use it.
 type Root struct {
 	Dir     string
 	Sandbox *proc.Sandbox // of all processes, without the folders of their workspace; set before these are made; nil for none
+	Objects *Objects      // of its own, unless another root's were set before workspaces are made
 	session string        // marks the processes of the job
 	lock    *os.File
 	ctx     context.Context // of what is removed: it ends soon after the job was interrupted, see patience
@@ -53,7 +54,7 @@ func Open(ctx context.Context, dir, session string) (*Root, error) {
 func newRoot(ctx context.Context, dir, session string, lock *os.File) *Root {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(patience, cancel) })
-	return &Root{Dir: dir, session: session, lock: lock, ctx: late}
+	return &Root{Dir: dir, session: session, lock: lock, ctx: late, Objects: &Objects{dir: filepath.Join(dir, "objects"), Since: time.Now()}}
 }
 
 // patience is how long removing may still take once the job was interrupted: a person is waiting. The next job

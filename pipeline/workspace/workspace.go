@@ -53,9 +53,10 @@ type Workspace struct {
 
 // Share is what the processes of a workspace get of the machine.
 type Share struct {
-	CPUs  []int     // nil for all
-	Nice  int       // 0 is ours
-	Pause chan bool // see [proc.Spec.Pause]; may be nil
+	CPUs  []int         // nil for all
+	Nice  int           // 0 is ours
+	Pause chan bool     // see [proc.Spec.Pause]; may be nil
+	Hurry chan struct{} // see [proc.Spec.Hurry]; may be nil
 }
 
 // Contents is what a workspace holds. Package trial keeps it; Switch resets all but Dirty and Reads.
@@ -133,6 +134,7 @@ func (w *Workspace) Remove() error {
 // [Refused] holds is the commit's; others are the machine's.
 func (w *Workspace) Switch(ctx context.Context, commit string, clean bool) (export.SwitchStats, error) {
 	w.Contents = Contents{Dirty: w.Contents.Dirty, Reads: w.Contents.Reads}
+	w.root.Objects.trim(mostObjects)
 	ctx, end := w.root.bounded(ctx)
 	defer end()
 	stats, err := w.export.Switch(ctx, commit, clean)
@@ -213,7 +215,7 @@ func (w *Workspace) RunBy(ctx context.Context, spec proc.Spec, run func(context.
 	spec.Sandbox = box
 	w.runs++ // the one before may tear down still
 	spec.Cookie = fmt.Sprintf("%s-%s-%d", w.root.session, w.Name, w.runs)
-	spec.CPUs, spec.Nice, spec.Pause = w.Share.CPUs, w.Share.Nice, w.Share.Pause
+	spec.CPUs, spec.Nice, spec.Pause, spec.Hurry = w.Share.CPUs, w.Share.Nice, w.Share.Pause, w.Share.Hurry
 	w.free = w.root.freeBytes()
 	ctx, end := w.root.bounded(ctx)
 	defer end()
@@ -261,6 +263,7 @@ func (w *Workspace) sandbox() (*proc.Sandbox, error) {
 func (w *Workspace) Check() error {
 	if w.root.checkDisk(w.full) != nil && w.export != nil {
 		w.Contents = Contents{Dirty: true, Reads: w.Contents.Reads}
+		w.root.Objects.trim(0)
 		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root, false)); err != nil {
 			return &bisect.InfraError{What: "making room in " + w.Folder, Err: err}
 		}

@@ -95,7 +95,7 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 			g.Learn(o.CPU/o.Wall, o.Memory)
 		}
 	}
-	for n < len(s.Pipes) && g.Admits(n) {
+	for n < len(s.Pipes) && g.Admits(n, 0) {
 		n++
 	}
 	return n

@@ -62,6 +62,7 @@ const (
 	DoEnd    Action = "end"    // end the tree
 	DoFreeze Action = "freeze" // bring it to a halt
 	DoThaw   Action = "thaw"   // let it go on
+	DoHurry  Action = "hurry"  // undo Order.Nice, as far as we may
 )
 
 // Report is what a warden sends about its tree.

@@ -48,6 +48,10 @@ func start(o Order, ends []int, score *self.Score) (t *tree, at int64, err error
 		for _, t.group = range []*cgroup.Group{group, nil} { // an error may be the program's as well as the group's
 			at = Monotonic()
 			if t.leader, err = startIn(t.group, o, ends); err == nil || t.group == nil {
+				if err == nil && o.Nice > 0 {
+					t.nice.Store(int64(o.Nice))
+					go t.weigh()
+				}
 				return
 			}
 		}
@@ -121,6 +125,27 @@ func placed() (p place) {
 	p.nice, _ = unix.Getpriority(unix.PRIO_PROCESS, 0)
 	_ = unix.SchedGetaffinity(0, &p.cpus)
 	return p
+}
+
+// weigh sets the nice value of the leader's session, which is what counts between sessions where the kernel schedules
+// them as groups (autogroup, sched(7)). Everybody may lower it to 0, but others than root not often.
+func (t *tree) weigh() {
+	for range 20 {
+		nice := strconv.FormatInt(t.nice.Load(), 10)
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", t.leader), []byte(nice), 0); !errors.Is(err, unix.EAGAIN) {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+// hurry takes back what a nice value costs the tree. What left the leader's session or process group keeps it.
+func (t *tree) hurry() {
+	t.nice.Store(0)
+	go t.weigh()
+	if own, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+		_ = unix.Setpriority(unix.PRIO_PGRP, t.leader, 20-own) // only root may
+	}
 }
 
 // maxCPUs is more than any kernel knows.

@@ -50,7 +50,11 @@ func (s *supervisor) run() (again bool) {
 		case at := <-s.ended:
 			s.end(at)
 		case c, ok := <-s.commands:
-			if ok && c.Do != DoEnd {
+			switch {
+			case ok && c.Do == DoHurry:
+				s.tree.hurry()
+				continue
+			case ok && c.Do != DoEnd:
 				s.setPause(c.Do == DoFreeze)
 				continue
 			}

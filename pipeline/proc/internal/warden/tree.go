@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,6 +31,7 @@ type tree struct {
 	group   *cgroup.Group // nil for none
 	counter *perf.Counter // nil for none
 	over    chan struct{} // closed when the tree is gone, or given up
+	nice    atomic.Int64  // of the leader's session
 
 	user, system time.Duration // of all that were reaped, by us or below
 	maxRSS       int64         // likewise, in bytes

@@ -1,4 +1,11 @@
-package pipeline
+// Package ahead builds what a search is likely to ask for, from the first second on ([Builds]): the other end, the commits
+// that the next decisions may lead to, and the clean builds of a proof. As many run at a time as the processors and the
+// memory of the machine allow. They are paused while times are taken: beside seven compilers a kernel of 40 µs has been
+// seen to take 115 µs.
+//
+// A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
+// else uses meanwhile. The package must not know of pipelines.
+package ahead
 
 import (
 	"cmp"
@@ -15,15 +22,9 @@ import (
 	"github.com/kbisect/kbisect/pipeline/workspace"
 )
 
-// ahead builds what the search is likely to ask for, from the first second on: the other end, the commits that the
-// next decisions may lead to, and the clean builds of a proof. As many run at a time as the processors and the memory
-// of the machine allow. They are paused while times are taken: beside seven compilers a kernel of 40 µs has been seen
-// to take 115 µs.
-//
-// A build ahead runs in a goroutine of its own. It gets a [trial.Job], which is a value, and a workspace that nothing
-// else uses meanwhile; it cannot reach a pipeline. Pipelines that work side by side share one ahead. A nil *ahead
-// builds nothing: its methods may be called, except want.
-type ahead struct {
+// Builds are the builds ahead of a session, which pipelines that work side by side share. Nil builds nothing: its methods
+// may be called.
+type Builds struct {
 	ctx   context.Context // of the session: a build outlives the trial beside which it began
 	gauge *capacity.Gauge
 	learn bool         // the ends will tell which commits are worth a build
@@ -42,8 +43,9 @@ type ahead struct {
 	held   map[int]bisect.Request // what the last launch of the search left, built, by slot
 	asked  []bisect.Request       // wishes of the trials that are under way, each of which counts as a build
 	waits  int                    // how many of these wait for a build ahead
+	runs   int                    // how many of these are built, and launched now
 	alone  int                    // calls of solo that have not ended: nothing may be built
-	began  time.Time              // when the first trial was asked for
+	Began  time.Time              // when the first trial was asked for
 	frozen bool
 	closed bool
 	tick   *time.Timer
@@ -53,9 +55,9 @@ type ahead struct {
 type spare struct {
 	w      *workspace.Workspace
 	wish   bisect.Request // what is built or ready here; the zero value: nothing
-	first  bool           // the workspace was empty, so that this is a whole build and not an incremental one
 	cancel context.CancelFunc
 	pause  chan bool     // see [proc.Spec.Pause]
+	hurry  chan struct{} // see [proc.Spec.Hurry]; closed, and nil, when a trial waits for the build
 	done   chan struct{} // closed when the build is over
 	built  trial.Built
 	ready  bool // valid after done: built counts, whether the workspace holds the candidate or it cannot be built
@@ -68,14 +70,14 @@ const (
 	longBuild  = time.Second            // an end that is still building then takes long enough to guess which commits matter
 )
 
-// newAhead prepares for the builds ahead that n jobs allow or, for 0, the machine; it is nil if there can be none.
+// New prepares for the builds that n jobs allow or, for 0, the machine; it is nil if there can be none.
 // learn says that what the ends open will narrow the search.
-func newAhead(ctx context.Context, root *workspace.Root, n int, learn bool) *ahead {
+func New(ctx context.Context, root *workspace.Root, n int, learn bool) *Builds {
 	gauge := capacity.New(n)
 	if gauge.Most() < 2 {
 		return nil
 	}
-	a := &ahead{ctx: ctx, gauge: gauge, learn: learn, held: map[int]bisect.Request{}}
+	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, held: map[int]bisect.Request{}}
 	for i := range gauge.Most() + moreSpares {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
@@ -87,8 +89,11 @@ func wish(r bisect.Request) bisect.Request {
 	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
 }
 
-// want takes in what will probably be asked for, likeliest first.
-func (a *ahead) want(next []bisect.Request) {
+// Want takes in what will probably be asked for, likeliest first.
+func (a *Builds) Want(next []bisect.Request) {
+	if a == nil {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.before, a.wishes = a.wishes, nil
@@ -101,9 +106,9 @@ func (a *ahead) want(next []bisect.Request) {
 	}
 }
 
-// enter says that a trial was asked for in a slot, and what builds need by what is known now. Every enter is followed by
+// Enter says that a trial was asked for in a slot, and what builds need by what is known now. Every enter is followed by
 // leave.
-func (a *ahead) enter(slot int, job trial.Job) {
+func (a *Builds) Enter(slot int, job trial.Job) {
 	if a == nil {
 		return
 	}
@@ -114,22 +119,22 @@ func (a *ahead) enter(slot int, job trial.Job) {
 	if job.Request.Purpose == bisect.Searching {
 		delete(a.held, slot)
 	}
-	if a.began.IsZero() {
-		a.began = time.Now()
+	if a.Began.IsZero() {
+		a.Began = time.Now()
 	}
 	a.begin()
 }
 
 // unsure reports that the ends may tell in a moment which commits are worth a build, so that none is built on a guess.
 // The caller holds mu.
-func (a *ahead) unsure() bool {
+func (a *Builds) unsure() bool {
 	end := func(r bisect.Request) bool { return r.Purpose.IsEnd() }
-	return a.learn && time.Since(a.began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
+	return a.learn && time.Since(a.Began) < longBuild && (slices.ContainsFunc(a.asked, end) || slices.ContainsFunc(a.wishes, end))
 }
 
-// leave says that a trial is over in a slot, so that it is not wished for any more, and whether it was one of the search and
+// Leave says that a trial is over in a slot, so that it is not wished for any more, and whether it was one of the search and
 // the slot holds what it launched, built.
-func (a *ahead) leave(slot int, r bisect.Request, holds bool) {
+func (a *Builds) Leave(slot int, r bisect.Request, holds bool) {
 	if a == nil {
 		return
 	}
@@ -146,11 +151,26 @@ func (a *ahead) leave(slot int, r bisect.Request, holds bool) {
 
 // running is how many trials asked for may be building, besides the builds ahead. One that waits for a build ahead does
 // not count twice. The caller holds mu.
-func (a *ahead) running() int { return len(a.asked) - a.waits }
+func (a *Builds) running() int { return len(a.asked) - a.waits - a.runs }
+
+// Launch says that what a trial asked for is built, and is launched until the returned function is called.
+func (a *Builds) Launch() (end func()) {
+	if a == nil {
+		return func() {}
+	}
+	more := func(n int) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.runs += n
+		a.begin()
+	}
+	more(1)
+	return func() { more(-1) }
+}
 
 // begin gives up builds that are no longer wanted, and starts wishes while there is room, likeliest first. What a trial
 // has asked for is not started here: it is built in the workspace where it is launched. The caller holds mu.
-func (a *ahead) begin() {
+func (a *Builds) begin() {
 	if a.closed || a.job == nil || a.alone > 0 {
 		return
 	}
@@ -179,7 +199,7 @@ func (a *ahead) begin() {
 			waiting = true
 			continue
 		}
-		if len(free) == 0 || !a.gauge.Admits(busy+a.running()) {
+		if len(free) == 0 || !a.gauge.Admits(busy+a.running(), a.runs) {
 			waiting = true
 			break
 		}
@@ -192,7 +212,7 @@ func (a *ahead) begin() {
 }
 
 // again calls begin once more after a while: by then processors may be idle, and memory short or free.
-func (a *ahead) again() {
+func (a *Builds) again() {
 	if a.tick != nil {
 		a.tick.Reset(aheadTick)
 		return
@@ -209,7 +229,7 @@ func (a *ahead) again() {
 
 // shrink stops the build ahead that is least likely to be asked for, because memory runs out. A build that a trial
 // waits for goes last, and one that runs alone goes on. The caller holds mu.
-func (a *ahead) shrink() {
+func (a *Builds) shrink() {
 	running := a.running()
 	var last *spare
 	for _, s := range a.spares {
@@ -228,7 +248,7 @@ func (a *ahead) shrink() {
 }
 
 // find is the spare of a wish, or nil.
-func (a *ahead) find(r bisect.Request) *spare {
+func (a *Builds) find(r bisect.Request) *spare {
 	if i := slices.IndexFunc(a.spares, func(s *spare) bool { return s.wish == r }); i >= 0 {
 		return a.spares[i]
 	}
@@ -249,11 +269,11 @@ func (s *spare) busy() bool {
 }
 
 // start builds a wish in a spare workspace.
-func (a *ahead) start(s *spare, r bisect.Request) {
+func (a *Builds) start(s *spare, r bisect.Request) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	s.wish, s.cancel, s.ready, s.done, s.pause = r, cancel, false, make(chan struct{}), make(chan bool, 1)
-	s.first = s.w.Contents.Candidate.Commit == ""
-	s.w.Share = workspace.Share{CPUs: a.gauge.Processors(), Nice: aheadNice, Pause: s.pause}
+	s.hurry = make(chan struct{})
+	s.w.Share = workspace.Share{CPUs: a.gauge.Processors(), Nice: aheadNice, Pause: s.pause, Hurry: s.hurry}
 	if a.frozen {
 		s.pause <- true
 	}
@@ -266,7 +286,7 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	w, done := s.w, s.done
 	a.group.Go(func() {
 		built, err := trial.Build(ctx, w, job)
-		a.note(built)
+		a.Note(built)
 		// A failure that may be due to what ran beside it is not kept: it is built again when it is asked for.
 		s.built, s.ready = built, err == nil && (built.Outcome.Class == "" || built.Outcome.Class == bisect.BuildFailed && !built.Crowded && built.Missing == "")
 		if err != nil && ctx.Err() == nil {
@@ -280,17 +300,28 @@ func (a *ahead) start(s *spare, r bisect.Request) {
 	})
 }
 
-// note takes in how many processors and how much memory a build used, by which the next ones are admitted.
-func (a *ahead) note(b trial.Built) {
+// Width is how many wishes can be built at a time or lie ready, at least 1.
+func (a *Builds) Width() int {
+	if a == nil {
+		return 1
+	}
+	return len(a.spares)
+}
+
+// Note takes in how many processors and how much memory a build used, by which the next ones are admitted.
+func (a *Builds) Note(b trial.Built) {
 	if a != nil && b.Processors > 0 {
 		a.gauge.Learn(b.Processors, b.Memory)
 	}
 }
 
-// take waits for a request that is built ahead, and returns its workspace in exchange for other. It returns nil if the
-// candidate has to be built in the ordinary way: nothing is built ahead, that build failed in a way that does not
-// count, or an incremental build in other is faster than waiting for a whole one.
-func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
+// Filled notes that so many builds at a time have filled the memory.
+func (a *Builds) Filled(builds int) { a.gauge.Filled(builds) }
+
+// Take waits for a request that is built ahead, and returns its workspace in exchange for other. It returns nil if the
+// candidate has to be built in the ordinary way: nothing is built ahead, or that build failed in a way that does not
+// count.
+func (a *Builds) Take(ctx context.Context, r bisect.Request, other *workspace.Workspace) (*workspace.Workspace, trial.Built) {
 	if a == nil {
 		return nil, trial.Built{}
 	}
@@ -298,10 +329,14 @@ func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Wor
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.find(r)
-	if s == nil || s.busy() && s.first && other.Contents.Built && a.job.Recipe.Plan.Incremental {
+	if s == nil {
 		return nil, trial.Built{}
 	}
 	if done := s.done; s.busy() {
+		if s.hurry != nil {
+			close(s.hurry)
+			s.hurry = nil
+		}
 		a.waits++ // the trial and this build are one build together, which leaves room for another
 		a.begin()
 		a.mu.Unlock()
@@ -324,8 +359,8 @@ func (a *ahead) take(ctx context.Context, r bisect.Request, other *workspace.Wor
 	return ready, s.built
 }
 
-// freeze pauses the builds ahead, or lets them go on.
-func (a *ahead) freeze(on bool) {
+// Freeze pauses the builds ahead, or lets them go on.
+func (a *Builds) Freeze(on bool) {
 	if a == nil {
 		return
 	}
@@ -344,9 +379,9 @@ func (a *ahead) freeze(on bool) {
 	}
 }
 
-// hush keeps kbisect itself from working for builds ahead, such as writing an export, until the returned function is
+// Hush keeps kbisect itself from working for builds ahead, such as writing an export, until the returned function is
 // called: a pause stops only their processes. Launches on several devices count together.
-func (a *ahead) hush() (end func()) {
+func (a *Builds) Hush() (end func()) {
 	if a == nil {
 		return func() {}
 	}
@@ -364,9 +399,9 @@ func (a *ahead) hush() (end func()) {
 	}
 }
 
-// solo stops the builds ahead, and lets none begin until end is called: a trial that failed beside them is made again
+// Solo stops the builds ahead, and lets none begin until end is called: a trial that failed beside them is made again
 // alone. running is how many builds ran, those that were asked for included, or 0 if none was ahead.
-func (a *ahead) solo() (running int, end func()) {
+func (a *Builds) Solo() (running int, end func()) {
 	if a == nil {
 		return 0, func() {}
 	}
@@ -392,8 +427,8 @@ func (a *ahead) solo() (running int, end func()) {
 	}
 }
 
-// stop ends the builds ahead for good, and waits for their end.
-func (a *ahead) stop() {
+// Stop ends the builds ahead for good, and waits for their end.
+func (a *Builds) Stop() {
 	if a == nil {
 		return
 	}
@@ -408,12 +443,12 @@ func (a *ahead) stop() {
 	a.group.Wait()
 }
 
-// close ends the builds and removes the workspaces; it returns the first error.
-func (a *ahead) close() error {
+// Close ends the builds and removes the workspaces; it returns the first error.
+func (a *Builds) Close() error {
 	if a == nil {
 		return nil
 	}
-	a.stop()
+	a.Stop()
 	var errs []error
 	for _, s := range a.spares {
 		errs = append(errs, s.w.Remove())

@@ -1,0 +1,101 @@
+#!/bin/sh
+# Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects: where the
+# preprocessed source and all other options are those of an earlier build, its object is copied.
+real=@REAL@
+objects=@OBJECTS@
+@OPTIONS@
+[ -n "$objects" ] && [ -n "$KBISECT_OBJECTS" ] || exec "$real" "$@"
+
+# Only options that are known: with others an object may depend on more files, or not be all that is written.
+key=$real src='' out='' compile='' dep='' depfile='' target='' next=''
+for a do
+	case $next in
+	out) out=$a next=''; continue ;;
+	value) next=''; continue ;;
+	esac
+	case $a in
+	*"
+"*) exec "$real" "$@" ;;
+	-c) compile=yes ;;
+	-o) next=out ;;
+	-MD | -MMD) dep=yes ;;
+	-MF) depfile=yes next=value ;;
+	-MT | -MQ) target=yes next=value ;;
+	-MP) ;;
+	-I | -D | -U | -L | -include | -imacros | -isystem | -iquote | -idirafter | -isysroot) next=value ;;
+	-I* | -D* | -U* | -isystem* | -iquote* | -idirafter*) ;; # the preprocessor's
+	-L* | -l* | -Wl,*) ;;                                    # the linker's
+	-f*=*/* | -f*dump* | -f*list* | -f*record* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage*) exec "$real" "$@" ;;
+	-fmodule* | -fopt-info* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -ftest* | -fthin* | -W*,* | -mllvm) exec "$real" "$@" ;;
+	-f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) key="$key
+$a" ;;
+	-g | -g[012] | -ggdb | -ggdb[012] | -gdwarf-[2345] | -g[cs]olumn-info | -gline-tables-only) key="$key
+$a" ;;
+	-*) exec "$real" "$@" ;;
+	*.c | *.cc | *.cpp | *.cxx | *.C)
+		[ -z "$src" ] || exec "$real" "$@"
+		src=$a
+		;;
+	*) exec "$real" "$@" ;;
+	esac
+done
+[ -n "$compile" ] && [ -n "$src" ] && [ -z "$next$COMPILER_PATH$GCC_EXEC_PREFIX$CCC_OVERRIDE_OPTIONS" ] || exec "$real" "$@"
+if [ -z "$out" ]; then
+	out=${src##*/}
+	out=${out%.*}.o
+fi
+case $out in
+*.o | *.lo) ;;
+*) exec "$real" "$@" ;;
+esac
+
+# preprocess writes the text to standard output, and the dependency file where one is wanted.
+preprocess() {
+	skip=''
+	for a do
+		shift
+		if [ -n "$skip" ]; then
+			skip=''
+			continue
+		fi
+		case $a in
+		-c) ;;
+		-o) skip=yes ;;
+		*) set -- "$@" "$a" ;;
+		esac
+	done
+	[ -z "$dep" ] || [ -n "$depfile" ] || set -- "$@" -MF "${out%.*}.d"
+	[ -z "$dep" ] || [ -n "$target" ] || set -- "$@" -MQ "$out"
+	exec "$real" -E "$@"
+}
+
+new=$objects/new.$$
+(preprocess "$@" >"$new.i" 2>"$new.err") 2>/dev/null || exec "$real" "$@"
+# The assembler reads files, too, and headers may come compiled.
+if LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e 'pch_preprocess' -e '# *embed' "$new.i"; then
+	rm -f "$new.i" "$new.err"
+	exec "$real" "$@"
+fi
+# The same file of another workspace has another name in the lines that say where text comes from, but not in __FILE__.
+sum=$({
+	printf '%s\n' "$key"
+	LC_ALL=C sed -e @HERE@ "$new.i"
+} | sha256sum)
+sum=${sum%% *}
+rm -f "$new.i"
+[ ${#sum} = 64 ] || exec "$real" "$@"
+kept=$objects/$sum
+if [ -f "$kept.o" ]; then
+	rm -f "$out" "$new.err"
+	cp "$kept.o" "$out" 2>/dev/null || exec "$real" "$@"
+	[ ! -s "$kept.err" ] || cat "$kept.err" >&2
+	exit 0
+fi
+"$real" "$@" 2>"$new.err"
+code=$?
+cat "$new.err" >&2
+if [ $code = 0 ] && cp "$out" "$new.o" 2>/dev/null && mv "$new.err" "$kept.err" && mv "$new.o" "$kept.o"; then
+	exit 0
+fi
+rm -f "$new.err" "$new.o"
+exit $code

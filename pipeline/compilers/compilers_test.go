@@ -1,0 +1,195 @@
+package compilers
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// project is an export with wrappers, and a log of the calls of the compiler behind them.
+type project struct {
+	t                  *testing.T
+	dir, objects, path string
+	log                string
+	env                []string
+}
+
+// newProject makes one whose compiler is the real cc, which says in the log when it compiles.
+func newProject(t *testing.T, dir, objects string) *project {
+	t.Helper()
+	return newProjectWith(t, t.TempDir(), dir, objects)
+}
+
+// newProjectWith is newProject with a folder for the compiler.
+func newProjectWith(t *testing.T, tools, dir, objects string) *project {
+	t.Helper()
+	real, err := exec.LookPath("cc")
+	if err != nil {
+		t.Fatal("NOT TESTED: a C compiler is missing: ", err)
+	}
+	p := &project{t: t, dir: dir, objects: objects, log: filepath.Join(tools, "log")}
+	fake := fmt.Sprintf("#!/bin/sh\nfor a do [ \"$a\" = -E ] && exec %[1]s \"$@\"; done\necho compiles >>%[2]s\nexec %[1]s \"$@\"\n", real, p.log)
+	if err := os.WriteFile(filepath.Join(tools, "cc"), []byte(fake), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	if p.path, err = (Wrappers{Objects: objects, Here: dir}).Write(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	p.env = append(os.Environ(), "PATH="+p.path+":"+os.Getenv("PATH"), Variable+"=1")
+	return p
+}
+
+// write writes files below the project.
+func (p *project) write(files ...string) {
+	p.t.Helper()
+	for i := 0; i < len(files); i += 2 {
+		name := filepath.Join(p.dir, files[i])
+		if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+			p.t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(files[i+1]), 0o666); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// sh runs a script in the project. It returns what that printed, and how often the compiler compiled.
+func (p *project) sh(script string) (out string, compiled int) {
+	p.t.Helper()
+	os.Remove(p.log)
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	text, err := cmd.CombinedOutput()
+	out = string(text)
+	if err != nil {
+		out += err.Error()
+	}
+	data, _ := os.ReadFile(p.log)
+	return out, bytes.Count(data, []byte("\n"))
+}
+
+// A source is compiled once as long as nothing changes that the object depends on, and every time otherwise.
+func TestObjectsAreKept(t *testing.T) {
+	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
+	const build = "cc -O1 -Wall $MORE -c main.c && cc -Wall -I. -c 'a b.c' -o ab.o && cc main.o ab.o -o prog && ./prog"
+	p.write("main.c", "#include <stdio.h>\n#include \"x.h\"\nint f(void);\nint main(void) { printf(\"%d %d %s\\n\", X, f(), Y); }\n",
+		"x.h", "#define X 1\n#define Y \"y\"\n", "a b.c", "int f(void) { return 1; }\n")
+	steps := []struct {
+		name     string
+		do       func()
+		more     string
+		out      string
+		compiled int // the link counts, too
+	}{
+		{"first", func() {}, "", "1 1 y\n", 3},
+		{"again", func() {}, "", "1 1 y\n", 1},
+		{"a comment", func() { p.write("x.h", "#define X 1 // one\n#define Y \"y\"\n") }, "", "1 1 y\n", 1},
+		{"a header", func() { p.write("x.h", "#define X 2\n#define Y \"y\"\n") }, "", "2 1 y\n", 2},
+		{"back", func() { p.write("x.h", "#define X 1\n#define Y \"y\"\n") }, "", "1 1 y\n", 1},
+		{"a source", func() { p.write("a b.c", "int f(void) { return 3; }\n") }, "", "1 3 y\n", 2},
+		{"an option", func() {}, "-O2", "1 3 y\n", 2},
+		{"a macro that nothing reads", func() {}, "-DZ=1", "1 3 y\n", 1},
+		{"a macro", func() { p.write("x.h", "#ifndef X\n#define X 1\n#endif\n#define Y \"it's \\\"y\\\"\"\n") }, "-DX=5", "5 3 it's \"y\"\n", 2},
+		{"its value", func() {}, "-DX=6", "6 3 it's \"y\"\n", 2},
+		{"a header that shadows", func() {
+			p.write("inc/stdio.h", "int printf(const char *, ...);\n#define f() 9\n", "main.c", "#include <stdio.h>\nint main(void) { printf(\"%d\\n\", f()); }\n")
+		}, "-Iinc", "9\n", 2},
+	}
+	for _, c := range steps {
+		c.do()
+		if out, n := p.sh("rm -f *.o prog; MORE='" + c.more + "'; " + build); out != c.out || n != c.compiled {
+			t.Errorf("%s: %q, compiled %d times; want %q, %d times", c.name, out, n, c.out, c.compiled)
+		}
+	}
+}
+
+// What an object holds is what the compiler alone would write, whatever the options; what is printed and the exit status
+// are the same, and so are dependency files. What is not understood is passed on.
+func TestWrapperIsLikeTheCompiler(t *testing.T) {
+	alone := newProject(t, t.TempDir(), "")
+	p := newProject(t, alone.dir, filepath.Join(t.TempDir(), "objects"))
+	files := []string{"s.c", "#include \"h/h.h\"\nstatic int unused;\nint f(int x) { int y; return x * H; }\nchar here[] = __FILE__;\n", "h/h.h", "#define H 3\n", "other.c", "int g;\n",
+		"wrong.c", "#error no\n", "bin.c", "__asm__(\".data\\n.incbin \\\"data\\\"\\n\");\n", "data", "one", "p.cpp", "struct A { virtual ~A() {} }; A a;\n", "t.s", ".data\n", "args", "-O2\n"}
+	for _, script := range []string{
+		"cc -c s.c", "cc -c s.c -o s.o", "cc -o sub/s.o -c ./s.c -Wall -Wextra", "cc -c s.c -o s.lo -fPIC", "cc -g -c s.c", "cc -g3 -c s.c", "cc -O2 -march=native -c -o s.o s.c",
+		"cc -c -MD s.c", "cc -c -MMD -o sub/s.o s.c", "cc -c -MMD -MP -MF d.d -MT 'a b' s.c", "cc -MD -MF d.d -c s.c -o sub/s.o", "cc -c -MMD -MQ '$x' s.c", "cc -Wp,-MD,d.d -c s.c",
+		"cc -c wrong.c", "cc -Wall -Werror -c s.c", "cc -c nowhere.c", "cc -c s.c other.c", "cc -c s.c -o nowhere/s.o", "cc -S s.c", "cc -E s.c", "cc -c bin.c", "cc -c p.cpp", "cc -x c++ -c other.c",
+		"cc -c t.s", "cc -c @args s.c", "cc -c -fstack-usage s.c", "cc -c --coverage s.c", "cc -c -save-temps s.c", "cc -c -include h/h.h -D H2 -UH2 -D'S=\"a b\"' s.c", "cc -shared -fPIC s.c other.c -o lib.so",
+		"cc -c -O0 s.c; cc -c -O3 s.c", "cc -c s.c -o", "cc -c", "cc", "cc --version", "echo 'int z;' | cc -x c -c - -o z.o", "cc -c s.c -o s.obj", "cc -c \"-DNL=a\nb\" s.c", "COMPILER_PATH=/ cc -c s.c", "cc -c $PWD/s.c -I$PWD",
+		"cc -c s.c -fdiagnostics-color=always -Wall", "cc -frecord-gcc-switches -c s.c", "cc -c s.c -Wl,-z,now -lm -L/ -pthread",
+	} {
+		var all [3]string
+		for i, x := range []*project{alone, p, p} { // the last time with what the one before has kept
+			os.RemoveAll(p.dir)
+			x.write(files...)
+			out, n := x.sh("mkdir sub; " + script)
+			all[i] = out
+			filepath.WalkDir(p.dir, func(path string, d os.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					if strings.Contains(script, "--coverage") { // which stamps what it writes
+						all[i] += "\n" + path
+						return nil
+					}
+					data, _ := os.ReadFile(path)
+					all[i] += fmt.Sprintf("\n%s %q", strings.TrimPrefix(path, p.dir), data)
+				}
+				return nil
+			})
+			if i == 2 && n > 0 && strings.HasPrefix(script, "cc -c s.c") && !strings.Contains(script, "nowhere") && strings.Count(script, ".c") == 1 && strings.HasSuffix(script, "s.o") {
+				t.Errorf("%s: compiled again", script)
+			}
+		}
+		if all[1] != all[0] || all[2] != all[0] {
+			t.Errorf("%s:\nalone  %.3000s\nfirst  %.3000s\nsecond %.3000s", script, all[0], all[1], all[2])
+		}
+	}
+	p.write(files...)
+	p.sh("cc -c bin.c -o one.o")
+	p.write("data", "two")
+	if out, _ := p.sh("cc -c bin.c -o two.o; cmp -s one.o two.o || echo differ"); out != "differ\n" {
+		t.Errorf("a file that the assembler reads has changed: %q", out)
+	}
+}
+
+// Another workspace finds the same objects, whatever its name, but not where the name is in the program.
+func TestObjectsServeOtherWorkspaces(t *testing.T) {
+	objects, tools, path := filepath.Join(t.TempDir(), "objects"), t.TempDir(), os.Getenv("PATH")
+	for i, name := range []string{"a", "b [1].*|&\\ c"} {
+		t.Setenv("PATH", path)
+		p := newProjectWith(t, tools, filepath.Join(t.TempDir(), name), objects)
+		p.write("x/s.c", "#include \"h.h\"\nint f(void) { return H; }\n", "x/h.h", "#define H 1\n", "file.c", "char here[] = __FILE__;\n")
+		if out, n := p.sh(`cc -g -c x/s.c && cc -c "$PWD/x/s.c" -o t.o`); out != "" || n != 2-2*i {
+			t.Errorf("%s: %q, compiled %d times", name, out, n)
+		}
+		if out, n := p.sh(`cc -c "$PWD/file.c" && grep -c -F "$PWD" file.o`); out != "1\n" || n != 1 {
+			t.Errorf("%s: __FILE__: %q, compiled %d times", name, out, n)
+		}
+	}
+}
+
+// Builds do not depend on the folder of objects: it may vanish, fill, or be somebody else's.
+func TestObjectsMayVanish(t *testing.T) {
+	objects := filepath.Join(t.TempDir(), "objects")
+	p := newProject(t, t.TempDir(), objects)
+	p.write("s.c", "int main(void) { return 7; }\n")
+	const build = "rm -f s.o; cc -c s.c && cc s.o && ./a.out; echo $?"
+	for _, do := range []func() error{
+		func() error { return nil },
+		func() error { return os.RemoveAll(objects) },
+		func() error { return os.WriteFile(objects, nil, 0o666) },
+		func() error { return os.Remove(objects) },
+		func() error { return os.Symlink("/dev/full", objects) },
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		if out, n := p.sh(build); out != "7\n" || n != 2 {
+			t.Errorf("%q, compiled %d times", out, n)
+		}
+	}
+}

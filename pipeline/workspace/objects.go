@@ -1,0 +1,58 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Objects is what builds have compiled, kept for later ones of the same job, see package compilers. Several goroutines
+// may use it.
+type Objects struct {
+	Since time.Time // before which nothing was compiled
+
+	dir   string
+	apart atomic.Bool
+}
+
+// ObjectsOf are those for the builds of a workspace; nil if each compiles everything. In a sandbox it does: nothing that
+// one candidate writes reaches another.
+func ObjectsOf(w *Workspace) *Objects {
+	if o := w.root.Objects; w.root.Sandbox == nil && !o.apart.Load() {
+		return o
+	}
+	return nil
+}
+
+// Dir is the folder. It may not exist yet.
+func (o *Objects) Dir() string { return o.dir }
+
+// Drop makes every build compile everything from now on.
+func (o *Objects) Drop() { o.apart.Store(true) }
+
+// mostObjects bounds what is kept, in bytes.
+const mostObjects = 1 << 30
+
+// trim removes everything if it is more than so many bytes. Builds that go on meanwhile compile what is gone.
+func (o *Objects) trim(most int64) {
+	entries, err := os.ReadDir(o.dir)
+	if err != nil {
+		return // none were kept
+	}
+	var bytes int64
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			bytes += info.Size()
+		}
+	}
+	if bytes <= most {
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "new.") { // being written
+			os.Remove(filepath.Join(o.dir, e.Name()))
+		}
+	}
+}
