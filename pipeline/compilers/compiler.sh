@@ -69,31 +69,28 @@ preprocess() {
 	exec "$real" -E "$@"
 }
 
-new=$objects/new.$$
-(preprocess "$@" >"$new.i" 2>"$new.err") 2>/dev/null || exec "$real" "$@"
-# The assembler reads files, too, and headers may come compiled.
-if LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e 'pch_preprocess' -e '# *embed' "$new.i"; then
-	rm -f "$new.i" "$new.err"
-	exec "$real" "$@"
-fi
-# The same file of another workspace has another name in the lines that say where text comes from, but not in __FILE__.
+# The assembler reads files, too, and headers may come compiled: such a text equals no other, nor does one that cannot be
+# made. The same file of another workspace has another name where the text says what it comes from, but not in __FILE__.
+read -r only </proc/self/stat
 sum=$({
 	printf '%s\n' "$key"
-	LC_ALL=C sed -e @HERE@ "$new.i"
-} | sha256sum)
+	(preprocess "$@") 2>/dev/null || echo "$only"
+} | LC_ALL=C sed -e @HERE@ -e '/\.incbin/b only' -e '/\.include/b only' -e '/pch_preprocess/b only' -e '/# *embed/b only' -e b \
+	-e ': only' -e "s|^|$only |" | sha256sum) 2>/dev/null
 sum=${sum%% *}
-rm -f "$new.i"
 [ ${#sum} = 64 ] || exec "$real" "$@"
 kept=$objects/$sum
 if [ -f "$kept.o" ]; then
-	rm -f "$out" "$new.err"
+	[ ! -e "$out" ] || rm -f "$out"
 	cp "$kept.o" "$out" 2>/dev/null || exec "$real" "$@"
 	[ ! -s "$kept.err" ] || cat "$kept.err" >&2
 	exit 0
 fi
+new=$objects/new.$$
+(: >"$new.err") 2>/dev/null || exec "$real" "$@"
 "$real" "$@" 2>"$new.err"
 code=$?
-cat "$new.err" >&2
+[ ! -s "$new.err" ] || cat "$new.err" >&2
 if [ $code = 0 ] && cp "$out" "$new.o" 2>/dev/null && mv "$new.err" "$kept.err" && mv "$new.o" "$kept.o"; then
 	exit 0
 fi
