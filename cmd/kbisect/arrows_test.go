@@ -53,7 +53,7 @@ pipeline: bisect bisect/hint kernels kernels/cuda kernels/harness kernels/protoc
 pipeline/ahead: bisect pipeline/capacity pipeline/trial pipeline/workspace
 pipeline/cache: bisect/hint pipeline/folder
 pipeline/capacity: pipeline/proc
-pipeline/compilers: kernels
+pipeline/compilers: kernels pipeline/source
 pipeline/folder:
 pipeline/firsts: bisect bisect/metric
 pipeline/memory: bisect

@@ -1,42 +1,62 @@
 // Package compilers puts wrappers in front of the host compilers that a build finds on PATH. They add a candidate's
-// macros and options, and keep objects: a source that reads the same after preprocessing, compiled with the same
-// options, is compiled once in a search. So a build from a clean tree takes little more time than one that starts from the
-// last candidate's, and no Makefile has to know what depends on what.
+// macros and options, and keep objects: what is compiled by the same command from files with the same content is compiled
+// once in a search. So a build from a clean tree takes little more time than one that starts from the last candidate's, and
+// no Makefile has to know what depends on what.
 package compilers
 
 import (
+	"context"
 	"crypto/sha256"
 	_ "embed" // compiler.sh
 	"encoding/hex"
+	"fmt"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Names are the compilers that get a wrapper.
 var Names = []string{"cc", "gcc", "c++", "g++", "clang", "clang++"}
 
-// Variable is set in the environment of builds that keep and use objects. Without it wrappers only add options.
-const Variable = "KBISECT_OBJECTS"
-
-// Wrappers say what the wrappers of a workspace do.
-type Wrappers struct {
-	Options []string // that every call gets, unless it comes from nvcc, which has passed them on already
-	Objects string   // folder in which they are kept; "" for none
-	Here    string   // root of the export, whose name does not tell sources apart
+// Environ is what a build's environment needs for its wrappers to keep objects in a folder; without it they only add
+// options. root is that of the export, tree what [Tree] says of it.
+func Environ(objects, root, tree string) []string {
+	return []string{"KBISECT_OBJECTS=" + objects, "KBISECT_ROOT=" + root, "KBISECT_TREE=" + tree}
 }
 
-// special are the characters with a meaning in a regular expression of sed between bars.
-var special = regexp.MustCompile(`[\\.*^$[|]`)
+// Tree is a digest of the names of a commit's files that may be taken for others when headers are looked for. It is made from
+// what differs from another commit, the same one for all that are compared.
+func Tree(ctx context.Context, repo *source.Repo, from, commit string) (string, error) {
+	both, err := source.CompareTrees(ctx, repo, from, commit)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	for _, c := range both.Changes {
+		switch {
+		case path.Ext(c.Path) != "" && !included.MatchString(c.Path):
+		case c.New == nil:
+			fmt.Fprintf(h, "%q is gone\n", c.Path)
+		case c.Old == nil || c.Old.Mode != c.New.Mode:
+			fmt.Fprintf(h, "%q %v\n", c.Path, c.New.Mode)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// included matches files with an extension that are included. The wrapper keeps nothing of which others are.
+var included = regexp.MustCompile(`\.([cChH]|cc|[ch]pp|[ch]xx|hh|cuh|in[cl]|ipp|tcc|def)$`)
 
 //go:embed compiler.sh
 var script string
 
-// addOptions does that unless nvcc is among the nearest ancestors.
+// addOptions does that unless nvcc is among the nearest ancestors, which has passed them on already.
 const addOptions = `p=$PPID
 for i in 1 2 3; do
 	read -r _ name _ up _ 2>/dev/null </proc/$p/stat || break
@@ -45,10 +65,11 @@ for i in 1 2 3; do
 done
 set -- "$@" `
 
-// Write writes the wrappers into a folder below dir, once, and returns it. It is renamed into place, so that it is
-// complete if it exists.
-func (w Wrappers) Write(dir string) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(append([]string{w.Objects, w.Here}, w.Options...), "\x00")))
+// Write writes wrappers that add options into a folder below dir, once, and returns it. It is renamed into place, so that
+// it is complete if it exists. The same options give the same files, as old as the compilers behind them: ccache goes by
+// that.
+func Write(dir string, options []string) (string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
 	dir = filepath.Join(dir, "compilers-"+hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
@@ -57,30 +78,47 @@ func (w Wrappers) Write(dir string) (string, error) {
 	if err := os.MkdirAll(made, 0o777); err != nil {
 		return "", err
 	}
-	if w.Objects != "" {
-		if err := os.MkdirAll(w.Objects, 0o777); err != nil {
-			return "", err
-		}
+	more := ""
+	if len(options) > 0 {
+		more = addOptions + kernels.ShellWords(options...)
 	}
-	options := ""
-	if len(w.Options) > 0 {
-		options = addOptions + kernels.ShellWords(w.Options...)
-	}
-	here := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(w.Here) // as the preprocessor writes it
-	here = special.ReplaceAllString(here, `\$0`)
 	for _, name := range Names {
-		real, err := exec.LookPath(name)
-		if err != nil {
+		real := find(name, len(options) > 0)
+		if real == "" {
 			continue
 		}
-		if real, err = filepath.Abs(real); err != nil {
+		wrapper := filepath.Join(made, name)
+		text := strings.NewReplacer("@REAL@", kernels.ShellWords(real), "@OPTIONS@", more).Replace(script)
+		if err := os.WriteFile(wrapper, []byte(text), 0o777); err != nil {
 			return "", err
 		}
-		text := strings.NewReplacer("@REAL@", kernels.ShellWords(real), "@OBJECTS@", kernels.ShellWords(w.Objects), "@OPTIONS@", options,
-			"@HERE@", kernels.ShellWords(`s|^\(# [0-9]* "\)`+here+`/|\1|`)).Replace(script)
-		if err := os.WriteFile(filepath.Join(made, name), []byte(text), 0o777); err != nil {
-			return "", err
+		if st, err := os.Stat(real); err == nil {
+			_ = os.Chtimes(wrapper, st.ModTime(), st.ModTime())
 		}
 	}
 	return dir, os.Rename(made, dir)
+}
+
+// masks are programs that stand in front of compilers under their names, and look for them on PATH.
+var masks = []string{"ccache", "sccache", "distcc", "icecc"}
+
+// find is the path of a compiler; "" if there is none, or something else in front of it which need not be passed by.
+func find(name string, pass bool) string {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		file, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		st, err := os.Stat(file)
+		if err != nil || st.IsDir() || st.Mode()&0o111 == 0 {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(file); err != nil || !slices.Contains(masks, filepath.Base(target)) {
+			return file
+		}
+		if !pass {
+			return ""
+		}
+	}
+	return ""
 }

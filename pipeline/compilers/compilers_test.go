@@ -32,15 +32,21 @@ func newProjectWith(t *testing.T, tools, dir, objects string) *project {
 		t.Fatal("NOT TESTED: a C compiler is missing: ", err)
 	}
 	p := &project{t: t, dir: dir, objects: objects, log: filepath.Join(tools, "log")}
-	fake := fmt.Sprintf("#!/bin/sh\nfor a do [ \"$a\" = -E ] && exec %[1]s \"$@\"; done\necho compiles >>%[2]s\nexec %[1]s \"$@\"\n", real, p.log)
+	fake := fmt.Sprintf("#!/bin/sh\nfor a do [ \"$a\" = -E ] && exec %[1]s \"$@\"; done\necho compiles >>%[2]s\n%[1]s \"$@\"\ncode=$?\n[ -z \"$MEANWHILE\" ] || eval \"$MEANWHILE\"\nexit $code\n", real, p.log)
 	if err := os.WriteFile(filepath.Join(tools, "cc"), []byte(fake), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
-	if p.path, err = (Wrappers{Objects: objects, Here: dir}).Write(t.TempDir()); err != nil {
+	if p.path, err = Write(t.TempDir(), nil); err != nil {
 		t.Fatal(err)
 	}
-	p.env = append(os.Environ(), "PATH="+p.path+":"+os.Getenv("PATH"), Variable+"=1")
+	p.env = append(os.Environ(), "PATH="+p.path+":"+os.Getenv("PATH"))
+	if objects != "" {
+		if err := os.MkdirAll(objects, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		p.env = append(p.env, Environ(objects, dir, "tree")...)
+	}
 	return p
 }
 
@@ -76,9 +82,9 @@ func (p *project) sh(script string) (out string, compiled int) {
 // A source is compiled once as long as nothing changes that the object depends on, and every time otherwise.
 func TestObjectsAreKept(t *testing.T) {
 	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
-	const build = "cc -O1 -Wall $MORE -c main.c && cc -Wall -I. -c 'a b.c' -o ab.o && cc main.o ab.o -o prog && ./prog"
+	const build = "cc -O1 -Wall $MORE -c main.c && cc -Wall -I. -c f.c -o ab.o && cc main.o ab.o -o prog && ./prog"
 	p.write("main.c", "#include <stdio.h>\n#include \"x.h\"\nint f(void);\nint main(void) { printf(\"%d %d %s\\n\", X, f(), Y); }\n",
-		"x.h", "#define X 1\n#define Y \"y\"\n", "a b.c", "int f(void) { return 1; }\n")
+		"x.h", "#define X 1\n#define Y \"y\"\n", "f.c", "int f(void) { return 1; }\n")
 	steps := []struct {
 		name     string
 		do       func()
@@ -88,17 +94,18 @@ func TestObjectsAreKept(t *testing.T) {
 	}{
 		{"first", func() {}, "", "1 1 y\n", 3},
 		{"again", func() {}, "", "1 1 y\n", 1},
-		{"a comment", func() { p.write("x.h", "#define X 1 // one\n#define Y \"y\"\n") }, "", "1 1 y\n", 1},
+		{"a comment", func() { p.write("x.h", "#define X 1 // one\n#define Y \"y\"\n") }, "", "1 1 y\n", 2},
 		{"a header", func() { p.write("x.h", "#define X 2\n#define Y \"y\"\n") }, "", "2 1 y\n", 2},
 		{"back", func() { p.write("x.h", "#define X 1\n#define Y \"y\"\n") }, "", "1 1 y\n", 1},
-		{"a source", func() { p.write("a b.c", "int f(void) { return 3; }\n") }, "", "1 3 y\n", 2},
+		{"a source", func() { p.write("f.c", "int f(void) { return 3; }\n") }, "", "1 3 y\n", 2},
 		{"an option", func() {}, "-O2", "1 3 y\n", 2},
-		{"a macro that nothing reads", func() {}, "-DZ=1", "1 3 y\n", 1},
 		{"a macro", func() { p.write("x.h", "#ifndef X\n#define X 1\n#endif\n#define Y \"it's \\\"y\\\"\"\n") }, "-DX=5", "5 3 it's \"y\"\n", 2},
 		{"its value", func() {}, "-DX=6", "6 3 it's \"y\"\n", 2},
+		{"both at once", func() {}, "-DX=6 -Dunused", "6 3 it's \"y\"\n", 2},
+		{"the value before", func() {}, "-DX=5", "5 3 it's \"y\"\n", 1},
 		{"a header that shadows", func() {
 			p.write("inc/stdio.h", "int printf(const char *, ...);\n#define f() 9\n", "main.c", "#include <stdio.h>\nint main(void) { printf(\"%d\\n\", f()); }\n")
-		}, "-Iinc", "9\n", 2},
+		}, "-Iinc", "9\n", 3}, // the other source may find it, too
 	}
 	for _, c := range steps {
 		c.do()
@@ -140,6 +147,9 @@ func TestWrapperIsLikeTheCompiler(t *testing.T) {
 				}
 				return nil
 			})
+			if strings.Contains(script, "-MMD") { // system headers are listed, too
+				all[i] = strings.NewReplacer(" /usr/include/stdc-predef.h", "", `/usr/include/stdc-predef.h:\n`, "").Replace(all[i])
+			}
 			if i == 2 && n > 0 && strings.HasPrefix(script, "cc -c s.c") && !strings.Contains(script, "nowhere") && strings.Count(script, ".c") == 1 && strings.HasSuffix(script, "s.o") {
 				t.Errorf("%s: compiled again", script)
 			}
@@ -156,6 +166,16 @@ func TestWrapperIsLikeTheCompiler(t *testing.T) {
 	}
 }
 
+// An object is not kept by the content of a file that was written while the compiler ran.
+func TestFilesWrittenMeanwhile(t *testing.T) {
+	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
+	p.write("s.c", "#include \"h.h\"\nint main(void) { return H; }\n", "h.h", "#define H 1\n")
+	p.sh("MEANWHILE='echo \"#define H 2\" >h.h' cc -c s.c")
+	if out, n := p.sh("rm s.o; cc -c s.c && cc s.o && ./a.out; echo $?"); out != "2\n" || n != 2 {
+		t.Errorf("%q, compiled %d times", out, n)
+	}
+}
+
 // Another workspace finds the same objects, whatever its name, but not where the name is in the program.
 func TestObjectsServeOtherWorkspaces(t *testing.T) {
 	objects, tools, path := filepath.Join(t.TempDir(), "objects"), t.TempDir(), os.Getenv("PATH")
@@ -163,7 +183,7 @@ func TestObjectsServeOtherWorkspaces(t *testing.T) {
 		t.Setenv("PATH", path)
 		p := newProjectWith(t, tools, filepath.Join(t.TempDir(), name), objects)
 		p.write("x/s.c", "#include \"h.h\"\nint f(void) { return H; }\n", "x/h.h", "#define H 1\n", "file.c", "char here[] = __FILE__;\n")
-		if out, n := p.sh(`cc -g -c x/s.c && cc -c "$PWD/x/s.c" -o t.o`); out != "" || n != 2-2*i {
+		if out, n := p.sh(`cc -g -c x/s.c && cd x && cc -c s.c`); out != "" || n != 2-2*i {
 			t.Errorf("%s: %q, compiled %d times", name, out, n)
 		}
 		if out, n := p.sh(`cc -c "$PWD/file.c" && grep -c -F "$PWD" file.o`); out != "1\n" || n != 1 {
@@ -190,6 +210,55 @@ func TestObjectsMayVanish(t *testing.T) {
 		}
 		if out, n := p.sh(build); out != "7\n" || n != 2 {
 			t.Errorf("%q, compiled %d times", out, n)
+		}
+	}
+}
+
+// A compiler cache that goes by the compiler's name, size and time finds the same wrappers in every workspace, and one
+// that stands in front of the compiler is not led back to itself.
+func TestWrappersAndCompilerCaches(t *testing.T) {
+	bin, first := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		filepath.Join(bin, "cc"): "#!/bin/sh\necho the compiler \"$@\"\n",
+		filepath.Join(first, "ccache"): `#!/bin/sh
+[ -z "$INSIDE" ] || { echo led back; exit 1; }
+IFS=:
+for dir in $PATH; do
+	if [ -x "$dir/cc" ] && [ "$(readlink -f "$dir/cc")" != "$(readlink -f "$0")" ]; then
+		INSIDE=yes exec "$dir/cc" "$@"
+	fi
+done
+`} {
+		if err := os.WriteFile(name, []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("ccache", filepath.Join(first, "cc")); err != nil {
+		t.Fatal(err)
+	}
+	system := os.Getenv("PATH")
+	for _, c := range []struct{ path, want string }{{bin, "the compiler x"}, {first + ":" + bin, "the compiler x"}} {
+		t.Setenv("PATH", c.path+":"+system)
+		for _, options := range [][]string{nil, {"-O3"}} {
+			want := strings.Join(append([]string{c.want}, options...), " ") + "\n"
+			var files []os.FileInfo
+			for range 2 {
+				dir, err := Write(t.TempDir(), options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command("sh", "-c", "cc x")
+				cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+				if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+					t.Errorf("%s: %q (%v), want %q", c.path, out, err, want)
+				}
+				if st, err := os.Stat(filepath.Join(dir, "cc")); err == nil {
+					files = append(files, st)
+				}
+			}
+			if len(files) > 0 && (files[0].Size() != files[1].Size() || !files[0].ModTime().Equal(files[1].ModTime())) {
+				t.Errorf("%s: wrappers of %d and %d bytes, written %v and %v", c.path, files[0].Size(), files[1].Size(), files[0].ModTime(), files[1].ModTime())
+			}
 		}
 	}
 }

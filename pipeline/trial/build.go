@@ -197,7 +197,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	limit := j.Bounds.inForce("build")
 	j.report("build", limit)
-	env, err := p.buildEnv(w, r, j.apart)
+	env, err := p.buildEnv(ctx, w, r, j.apart)
 	if err != nil {
 		return b, err
 	}

@@ -98,12 +98,18 @@ func TestBuildsKeepObjects(t *testing.T) {
 	gittest.WriteFiles(t, tools, map[string]string{"cc": fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *-E*) ;; *) echo compiled >>%s ;; esac\nexec %s \"$@\"\n", log, cc)}, 0o777)
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
 	write := fixtures.Write
-	s := newStand(t, kernels.Plan{Build: []string{"sh", "-c", "cc -c a.c && cc -c b.c"}, Run: []string{"true"}},
+	s := newStand(t, kernels.Plan{Build: []string{"sh", "-c", "cc -c a.c && if test -e gen.sh; then sh gen.sh; fi && cc -Ifirst -Isecond -c b.c"}, Run: []string{"true"}},
 		[]fixtures.Change{write("a.c", "int a = 1;\n"), write("b.c", "int b = 1;\n")},
 		[]fixtures.Change{write("b.c", "int b = 2;\n")},
 		[]fixtures.Change{write("b.c", "int b = 3;\n")},
 		[]fixtures.Change{write("b.c", "int b = 4;\n")},
 		[]fixtures.Change{write("b.c", "int b = 5;\n")},
+		[]fixtures.Change{write("first/h.h", "#define H 1\n"), write("b.c", "#include <h.h>\nint b = H;\n")},
+		[]fixtures.Change{write("gen.sh", "echo '#define H 2' >first/h.h\n")},
+		[]fixtures.Change{fixtures.Delete("first/h.h"), fixtures.Delete("gen.sh"), write("second/h.h", "#define H 3\n")},
+		[]fixtures.Change{write("first/h.h", "#define H 4\n")},
+		[]fixtures.Change{write("notes.md", "new\n")},
+		[]fixtures.Change{write("notes.md", "newer\n")},
 	)
 	s.Objects = true
 	objects := workspace.ObjectsOf(s.w)
@@ -126,6 +132,13 @@ func TestBuildsKeepObjects(t *testing.T) {
 			j.Request.Purpose, j.Bounds.Limits, objects.Since = bisect.EndBad, hour, time.Now().Add(-time.Hour)
 		}, 3},
 		{"another commit then", 4, func(j *Job) { j.Bounds.Limits = hour }, 1},
+		{"a header", 5, func(*Job) {}, 2}, // more names, so everything
+		{"the header is written by the build", 6, func(*Job) {}, 1},
+		{"back to the header", 5, func(*Job) {}, 0},
+		{"it has moved", 7, func(*Job) {}, 2},
+		{"one that shadows it", 8, func(*Job) {}, 2},
+		{"one more text", 9, func(*Job) {}, 0},
+		{"a text", 10, func(*Job) {}, 0},
 		{"an earlier build was late", 0, func(*Job) { objects.Drop() }, 2},
 	} {
 		os.Remove(log)

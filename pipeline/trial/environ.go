@@ -2,6 +2,7 @@ package trial
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -37,19 +38,20 @@ func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string)
 
 // buildEnv is the environment of a build, with the flags that it depends on. apart keeps it from using what others have
 // compiled.
-func (p Recipe) buildEnv(w *workspace.Workspace, r bisect.Request, apart bool) ([]string, error) {
+func (p Recipe) buildEnv(ctx context.Context, w *workspace.Workspace, r bisect.Request, apart bool) ([]string, error) {
 	set, err := p.settings(p.buildOf(w, r.Candidate))
 	if err != nil {
 		return nil, err
 	}
-	kept := ""
+	var keeping []string
 	if o := objects(p, w); o != nil && !apart {
-		kept = o.Dir()
+		tree, err := compilers.Tree(ctx, p.Repo, o.Base(r.Candidate.Commit), r.Candidate.Commit)
+		if err != nil {
+			return nil, &bisect.InfraError{What: "comparing trees for " + bisect.ShortID(r.Candidate.Commit), Err: err}
+		}
+		keeping = compilers.Environ(o.Dir(), w.Dir, tree)
 	}
-	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile(), kept)
-	if kept != "" {
-		env = append(env, compilers.Variable+"=1")
-	}
+	env, err := compileEnv(w, set.Apply(kernels.Merge(p.Environ(w, r, w.Tmp), p.Plan.Env)), set.Compile(), keeping)
 	if p.Static() && err == nil { // so that ptxas reports spills
 		env = append(env, "NVCC_APPEND_FLAGS="+strings.TrimSpace(proc.Getenv(env, "NVCC_APPEND_FLAGS")+" -Xptxas=-v"))
 	}
@@ -66,7 +68,7 @@ func (p Recipe) RunEnv(w *workspace.Workspace, r bisect.Request) ([]string, erro
 	if r.Candidate.Assign != "" {
 		env = append(env, "KBISECT_ASSIGN="+r.Candidate.Assign)
 	}
-	return compileEnv(w, env, set.Compile(), "")
+	return compileEnv(w, env, set.Compile(), nil)
 }
 
 // buildOf is the part of a candidate that its build depends on. Settings that only the program reads are left out,
@@ -131,16 +133,16 @@ func buildFileNames(dir, name string) (found bool) {
 }
 
 // compileEnv passes options to every compiler that a build, or the program itself, calls: to nvcc by its own
-// variable, to others by wrappers in front of them on PATH. These keep objects in a folder, unless it is "".
-func compileEnv(w *workspace.Workspace, env, options []string, objects string) ([]string, error) {
-	if len(options) == 0 && objects == "" {
+// variable, to others by wrappers in front of them on PATH. keeping is what these need to keep objects, if they do.
+func compileEnv(w *workspace.Workspace, env, options, keeping []string) ([]string, error) {
+	if len(options)+len(keeping) == 0 {
 		return env, nil
 	}
-	dir, err := compilers.Wrappers{Options: options, Objects: objects, Here: w.Dir}.Write(w.Folder)
+	dir, err := compilers.Write(w.Folder, options)
 	if err != nil {
 		return nil, &bisect.InfraError{What: "writing the compiler wrappers of a candidate", Err: err}
 	}
-	env = append(env, "PATH="+dir+":"+proc.Getenv(env, "PATH"))
+	env = append(append(env, keeping...), "PATH="+dir+":"+proc.Getenv(env, "PATH"))
 	if len(options) > 0 {
 		more := strings.Join(options, " ")
 		if old := proc.Getenv(env, "NVCC_APPEND_FLAGS"); old != "" {

@@ -83,7 +83,9 @@ func TestEnvironments(t *testing.T) {
 		make func(*workspace.Workspace, bisect.Request) ([]string, error)
 		want map[string]string
 	}{
-		"build":  {func(w *workspace.Workspace, r bisect.Request) ([]string, error) { return s.buildEnv(w, r, false) }, map[string]string{"KBISECT_ASSIGN": "", "NVCC_APPEND_FLAGS": "-lineinfo -O3 -Xptxas=-v", "TRITON_CACHE_DIR": filepath.Join(s.w.Tmp, "triton_cache_dir")}},
+		"build": {func(w *workspace.Workspace, r bisect.Request) ([]string, error) {
+			return s.buildEnv(t.Context(), w, r, false)
+		}, map[string]string{"KBISECT_ASSIGN": "", "NVCC_APPEND_FLAGS": "-lineinfo -O3 -Xptxas=-v", "TRITON_CACHE_DIR": filepath.Join(s.w.Tmp, "triton_cache_dir")}},
 		"launch": {s.RunEnv, map[string]string{"KBISECT_ASSIGN": "mode=fast,opt=3", "NVCC_APPEND_FLAGS": "-lineinfo -O3", "TRITON_CACHE_DIR": filepath.Join(s.w.Caches.Dir, "triton_cache_dir")}},
 	} {
 		env, err := c.make(s.w, r)
@@ -119,7 +121,7 @@ func TestCompilerWrappers(t *testing.T) {
 	tools := t.TempDir()
 	gittest.WriteFiles(t, tools, map[string]string{"gcc": "#!/bin/sh\nfor a in \"$@\"; do printf '<%s>' \"$a\"; done\n"}, 0o777)
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
-	env, err := compileEnv(s.w, os.Environ(), []string{"-DX=it's a \"b\"", "-O3"}, "")
+	env, err := compileEnv(s.w, os.Environ(), []string{"-DX=it's a \"b\"", "-O3"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +144,11 @@ func TestCompilerWrappers(t *testing.T) {
 			t.Errorf("called by %s: %s (%v), want %s", filepath.Base(shell), out, err, want)
 		}
 	}
-	again, err := compileEnv(s.w, os.Environ(), []string{"-DX=it's a \"b\"", "-O3"}, "")
+	again, err := compileEnv(s.w, os.Environ(), []string{"-DX=it's a \"b\"", "-O3"}, nil)
 	if d := cmp.Diff(env, again); d != "" || err != nil {
 		t.Error(d, err)
 	}
-	if plain, err := compileEnv(s.w, os.Environ(), nil, ""); err != nil || proc.Getenv(plain, "PATH") != os.Getenv("PATH") {
+	if plain, err := compileEnv(s.w, os.Environ(), nil, nil); err != nil || proc.Getenv(plain, "PATH") != os.Getenv("PATH") {
 		t.Errorf("without options: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ type Objects struct {
 
 	dir   string
 	apart atomic.Bool
+	base  atomic.Pointer[string]
 }
 
 // ObjectsOf are those for the builds of a workspace; nil if each compiles everything. In a sandbox it does: nothing that
@@ -26,8 +27,17 @@ func ObjectsOf(w *Workspace) *Objects {
 	return nil
 }
 
-// Dir is the folder. It may not exist yet.
-func (o *Objects) Dir() string { return o.dir }
+// Dir is the folder, which exists unless it cannot be made.
+func (o *Objects) Dir() string {
+	_ = os.MkdirAll(o.dir, 0o777) // without it everything is compiled
+	return o.dir
+}
+
+// Base is the commit with which others are compared: the first that was asked for.
+func (o *Objects) Base(commit string) string {
+	o.base.CompareAndSwap(nil, &commit)
+	return *o.base.Load()
+}
 
 // Drop makes every build compile everything from now on.
 func (o *Objects) Drop() { o.apart.Store(true) }
