@@ -482,8 +482,8 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 			built, err = trial.Build(ctx, w, job)
 		}
 	}
-	if built.Outcome.Class == bisect.Timeout { // how long each build takes may be what is asked
-		p.workspaces.root.Objects.Drop()
+	if built.Outcome.Class == bisect.Timeout && p.workspaces.root.Objects.Drop() { // how long each takes may be what is asked
+		ahead.Drop(p.ahead)
 	}
 	p.ahead.Note(built)
 	p.notices.exports(built.Warnings)

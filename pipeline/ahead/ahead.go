@@ -240,7 +240,7 @@ func (a *Builds) shrink() {
 			last = s
 		}
 	}
-	if last != nil && running > 1 {
+	if last != nil && running+a.runs > 1 {
 		a.gauge.Filled(running)
 		last.wish = bisect.Request{}
 		last.cancel()
@@ -312,6 +312,24 @@ func (a *Builds) Width() int {
 func (a *Builds) Note(b trial.Built) {
 	if a != nil && b.Processors > 0 {
 		a.gauge.Learn(b.Processors, b.Memory)
+	}
+}
+
+// Drop forgets what is built: it may not count.
+func Drop(a *Builds) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.spares {
+		if s.wish != (bisect.Request{}) {
+			s.wish = bisect.Request{}
+			s.cancel()
+		}
+		if !s.busy() {
+			s.w.Contents.Built = false
+		}
 	}
 }
 

@@ -84,7 +84,7 @@ func (g *Gauge) Admits(running, launches int) bool {
 	if running >= g.limit(launches) {
 		return false
 	}
-	if running == 0 {
+	if running+launches == 0 {
 		return true
 	}
 	free, all := g.memory()

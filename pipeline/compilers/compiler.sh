@@ -1,15 +1,24 @@
 #!/bin/sh
 # Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects: where a call,
 # all that it reads, and the names of what it might find instead are those of an earlier one, what that wrote is copied.
+# When in doubt the compiler runs as if it stood here.
+set +e +f +u +x # a Makefile may export SHELLOPTS
 real=@REAL@
 @OPTIONS@
 [ -n "$KBISECT_OBJECTS" ] || exec "$real" "$@"
+compiled=$KBISECT_OBJECTS/new.headers # there is such a file once a build has compiled headers, which no list names
+
+# headers compiles some.
+headers() {
+	(: >"$compiled") 2>/dev/null
+	exec "$real" "$@"
+}
 
 # Only options that are known: with others an object may depend on more files, or not be all that is written.
 nl='
 '
-key="$real$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}$nl$CPATH$nl$C_INCLUDE_PATH$nl$CPLUS_INCLUDE_PATH"
-src='' out='' compile='' dep='' depfile='' dirs='' next=''
+key="$real$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
+src='' out='' compile='' dep='' depfile='' target='' dirs='' next=''
 for a do
 	key="$key$nl$a"
 	case $next in
@@ -17,6 +26,12 @@ for a do
 	dep) depfile=$a next=''; continue ;;
 	dir) dirs=$dirs$nl$a next=''; continue ;;
 	value) next=''; continue ;;
+	language)
+		case $a in
+		*-header) headers "$@" ;;
+		esac
+		exec "$real" "$@"
+		;;
 	esac
 	case $a in
 	*"$nl"*) exec "$real" "$@" ;;
@@ -24,22 +39,22 @@ for a do
 	-o) next=out ;;
 	-MD | -MMD) dep=$a ;;
 	-MF) next=dep ;;
-	-MP) ;;
+	-MP) target=yes ;;
+	-MT | -MQ) target=yes next=value ;;
 	-I | -isystem | -iquote | -idirafter) next=dir ;;
 	-I* | -isystem* | -iquote* | -idirafter*)
 		dir=${a#-I} dir=${dir#-isystem} dir=${dir#-iquote}
 		dirs=$dirs$nl${dir#-idirafter}
 		;;
-	-D | -U | -L | -MT | -MQ | -include | -isysroot) next=value ;;
-	-f*=*/* | -f*dump* | -f*list* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage*) exec "$real" "$@" ;;
-	-fmodule* | -fopt-info* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -ftest* | -fthin* | -W*,* | -mllvm)
-		case $a in
-		-Wl,*) ;; # the linker's
-		*) exec "$real" "$@" ;;
-		esac
-		;;
+	-D | -U | -L | -include | -isysroot) next=value ;;
+	-f*=*/* | -f*dump* | -f*list* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage* | -fdiagnostics-format*) exec "$real" "$@" ;;
+	-fmodule* | -fopt-info* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -fsyntax* | -ftest* | -fthin* | -ftime*) exec "$real" "$@" ;;
+	-Wl,*) ;; # the linker's
+	-W*,* | -mllvm) exec "$real" "$@" ;;
 	-D* | -U* | -L* | -l* | -f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) ;;
 	-g | -g[0123] | -ggdb | -ggdb[0123] | -gdwarf-[2345] | -g[cs]olumn-info | -gline-tables-only) ;;
+	-x) next=language ;;
+	-x*-header | *.[hH] | *.hh | *.hpp | *.hxx) headers "$@" ;;
 	-*) exec "$real" "$@" ;;
 	*.c | *.cc | *.cpp | *.cxx | *.C)
 		[ -z "$src" ] || exec "$real" "$@"
@@ -48,7 +63,8 @@ for a do
 	*) exec "$real" "$@" ;;
 	esac
 done
-[ -n "$compile" ] && [ -n "$src" ] && [ -z "$next$COMPILER_PATH$GCC_EXEC_PREFIX$CCC_OVERRIDE_OPTIONS$DEPENDENCIES_OUTPUT$SUNPRO_DEPENDENCIES" ] || exec "$real" "$@"
+[ -n "$compile" ] && [ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] || exec "$real" "$@"
+[ -z "$CPATH$C_INCLUDE_PATH$CPLUS_INCLUDE_PATH$COMPILER_PATH$GCC_EXEC_PREFIX$CCC_OVERRIDE_OPTIONS$DEPENDENCIES_OUTPUT$SUNPRO_DEPENDENCIES" ] || exec "$real" "$@"
 if [ -z "$out" ]; then
 	out=${src##*/}
 	out=${out%.*}.o
@@ -59,31 +75,50 @@ case $out in
 esac
 case $dep in
 -M*) [ -n "$depfile" ] || depfile=${out%.*}.d ;;
-*) [ -z "$depfile" ] || exec "$real" "$@" ;;
+*) [ -z "$depfile$target" ] || exec "$real" "$@" ;;
+esac
+# What else a text may depend on, or the assembler read; sources are looked through in keep.
+case $depfile$nl$key in
+- | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_*) exec "$real" "$@" ;;
 esac
 
-# sum is of the call, the files, and the names of headers where others are looked for, which a build may have written.
+# names lists headers where those of a call are looked for, which may come and go as the build writes them.
+names() {
+	around=$dirs$nl
+	for file do
+		case $file in
+		*/*) dir=${file%/*} ;;
+		*) dir=. ;;
+		esac
+		case $around in
+		*"$nl$dir$nl"*) ;;
+		*) around=$around$dir$nl ;;
+		esac
+	done
+	IFS=$nl
+	for dir in $around; do
+		case $dir in
+		'' | /usr/*) continue ;;
+		esac
+		printf '%s\n' "$dir"/*.[hi]* "$dir"/*/*.[hi]*
+		for file do # deeper ones
+			case ${file#"$dir"/} in
+			/*) ;;
+			*/*/*)
+				for other in $dirs; do
+					[ ! -e "$other/${file#"$dir"/}" ] || printf '%s\n' "$other/${file#"$dir"/}"
+				done
+				;;
+			esac
+		done
+	done
+}
+
+# sum is of the call, the files, and those names.
 sum() {
 	{
 		printf '%s\n' "$key"
-		around=$dirs$nl
-		for file do
-			case $file in
-			*/*) dir=${file%/*} ;;
-			*) dir=. ;;
-			esac
-			case $around in
-			*"$nl$dir$nl"*) ;;
-			*) around=$around$dir$nl ;;
-			esac
-		done
-		IFS=$nl
-		for dir in $around; do
-			case $dir in
-			'' | /usr/*) ;;
-			*) printf '%s\n' "$dir"/*.[hi]* "$dir"/*/*.[hi]* ;;
-			esac
-		done
+		(names "$@")
 		sha256sum -- "$@" 2>/dev/null </dev/null || {
 			read -r only </proc/self/stat
 			echo "$only" # equals no other
@@ -129,8 +164,10 @@ compile() {
 }
 
 [ -w "$KBISECT_OBJECTS" ] && [ -d "$KBISECT_OBJECTS" ] || exec "$real" "$@"
-new=$KBISECT_OBJECTS/new.$$
+new=${KBISECT_ROOT%/*}
+new=$KBISECT_OBJECTS/new.${new##*/}.$$ # others may be the same process in a namespace of their own
 (: >"$new") 2>/dev/null || exec "$real" "$@"
+before=$(names "$src")
 err=$(compile "$@" 2>&1 >/dev/null)
 code=$?
 case $err in
@@ -144,33 +181,38 @@ esac
 
 # keep keeps what was written, by the files that the compiler lists.
 keep() {
+	[ ! -e "$compiled" ] || return
 	set -f
 	set --
 	while IFS= read -r line; do
 		for file in ${line%\\}; do
-			case $file in
+			case $#$file in
 			*:) ;;
 			*[\\$]*) return ;;
-			/usr/include/* | /usr/lib/*) ;; # they do not change meanwhile
-			*.[cChH] | *.cc | *.[ch]pp | *.[ch]xx | *.hh | *.cuh | *.in[cl] | *.ipp | *.tcc | *.def) set -- "$@" "$file" ;;
-			*) return ;; # compiled headers, and what [Tree] does not count
+			*[0-9]/usr/include/* | *[0-9]/usr/lib/*) ;; # they do not change meanwhile
+			0* | *.h | *.hh | *.hpp | *.hxx | *.inc | *.inl | *.ipp) set -- "$@" "$file" ;;
+			*) return ;; # its names are not listed
 			esac
 		done
 	done <"${depfile:-$new.d}"
 	[ $# -gt 0 ] || return
 	set +f
-	for file do # which the compiler may have read before it was written
-		[ "$new" -nt "$file" ] || return
-	done
-	# Which the text depends on besides, or the assembler reads.
-	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -- "$@" || return
+	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e __has_ -- "$@" || return
+	# Nothing may have come or changed while the compiler ran, and the object must be its own.
+	[ "$before" = "$(names "$src")" ] && [ -z "$(find "$@" -newercc "$new" 2>&1)" ] && ! [ "$new" -nt "$out" ] || return
+	case $(names "$@") in
+	*.gch* | *.pch*) return ;;
+	esac
 	sum=$(sum "$@")
 	sum=${sum%% *}
 	[ ${#sum} = 64 ] || return
 	kept=$KBISECT_OBJECTS/$sum
-	[ -z "$depfile" ] || cp "$depfile" "$kept.d" || return
-	[ -z "$err" ] || printf '%s\n' "$err" >"$kept.err" || return
-	cp "$out" "$new.o" && mv "$new.o" "$kept.o" && printf '%s\n' "$@" >"$list"
+	if [ ! -f "$kept.o" ]; then
+		[ -z "$depfile" ] || { cp "$depfile" "$new.x" && mv "$new.x" "$kept.d"; } || return
+		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return
+		cp "$out" "$new.o" && mv "$new.o" "$kept.o" || return
+	fi
+	printf '%s\n' "$@" >"$list"
 }
 keep 2>/dev/null
 rm -f "$new" "$new.d"

@@ -8,14 +8,15 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed" // compiler.sh
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kbisect/kbisect/kernels"
 	"github.com/kbisect/kbisect/pipeline/source"
@@ -40,9 +41,11 @@ func Tree(ctx context.Context, repo *source.Repo, from, commit string) (string, 
 	h := sha256.New()
 	for _, c := range both.Changes {
 		switch {
-		case path.Ext(c.Path) != "" && !included.MatchString(c.Path):
-		case c.New == nil:
+		case c.New == nil && (named(c.Path) || behind(c.Old)):
 			fmt.Fprintf(h, "%q is gone\n", c.Path)
+		case c.New != nil && behind(c.New):
+			fmt.Fprintf(h, "%q %v %s\n", c.Path, c.New.Mode, c.New.ID)
+		case c.New == nil || !named(c.Path):
 		case c.Old == nil || c.Old.Mode != c.New.Mode:
 			fmt.Fprintf(h, "%q %v\n", c.Path, c.New.Mode)
 		}
@@ -50,8 +53,13 @@ func Tree(ctx context.Context, repo *source.Repo, from, commit string) (string, 
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// included matches files with an extension that are included. The wrapper keeps nothing of which others are.
-var included = regexp.MustCompile(`\.([cChH]|cc|[ch]pp|[ch]xx|hh|cuh|in[cl]|ipp|tcc|def)$`)
+// behind reports an entry behind which there may be other names: a link or a submodule.
+func behind(e *source.Entry) bool { return e.Mode == source.ModeLink || e.Mode == source.ModeGitlink }
+
+// headers are the extensions of files that are included. The wrapper keeps nothing of which others are.
+var headers = []string{"", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp"}
+
+func named(file string) bool { return slices.Contains(headers, path.Ext(file)) }
 
 //go:embed compiler.sh
 var script string
@@ -66,13 +74,17 @@ done
 set -- "$@" `
 
 // Write writes wrappers that add options into a folder below dir, once, and returns it. It is renamed into place, so that
-// it is complete if it exists. The same options give the same files, as old as the compilers behind them: ccache goes by
-// that.
+// it is complete if it exists. ccache goes by size and time: the same options give the same in every workspace, others give
+// others.
 func Write(dir string, options []string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
 	dir = filepath.Join(dir, "compilers-"+hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
+	}
+	age := time.Duration(0)
+	if len(options) > 0 { // tells them apart where they are as long
+		age = time.Duration(binary.BigEndian.Uint16(sum[:])+1) * time.Second
 	}
 	made := dir + ".new"
 	if err := os.MkdirAll(made, 0o777); err != nil {
@@ -93,7 +105,8 @@ func Write(dir string, options []string) (string, error) {
 			return "", err
 		}
 		if st, err := os.Stat(real); err == nil {
-			_ = os.Chtimes(wrapper, st.ModTime(), st.ModTime())
+			at := st.ModTime().Add(-age)
+			_ = os.Chtimes(wrapper, at, at)
 		}
 	}
 	return dir, os.Rename(made, dir)

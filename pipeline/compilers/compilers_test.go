@@ -129,6 +129,7 @@ func TestWrapperIsLikeTheCompiler(t *testing.T) {
 		"cc -c t.s", "cc -c @args s.c", "cc -c -fstack-usage s.c", "cc -c --coverage s.c", "cc -c -save-temps s.c", "cc -c -include h/h.h -D H2 -UH2 -D'S=\"a b\"' s.c", "cc -shared -fPIC s.c other.c -o lib.so",
 		"cc -c -O0 s.c; cc -c -O3 s.c", "cc -c s.c -o", "cc -c", "cc", "cc --version", "echo 'int z;' | cc -x c -c - -o z.o", "cc -c s.c -o s.obj", "cc -c \"-DNL=a\nb\" s.c", "COMPILER_PATH=/ cc -c s.c", "cc -c $PWD/s.c -I$PWD",
 		"cc -c s.c -fdiagnostics-color=always -Wall", "cc -frecord-gcc-switches -c s.c", "cc -c s.c -Wl,-z,now -lm -L/ -pthread",
+		"cc -c -fsyntax-only s.c -o s.o", "cc -c -MP s.c", "cc -c -MT a s.c", "cc -MD -MF - -c s.c", "cc -c -MD -MF /dev/stdout s.c | cat", "CPATH=h cc -c s.c", "set -eu; export SHELLOPTS; cc -c s.c",
 	} {
 		var all [3]string
 		for i, x := range []*project{alone, p, p} { // the last time with what the one before has kept
@@ -170,9 +171,43 @@ func TestWrapperIsLikeTheCompiler(t *testing.T) {
 func TestFilesWrittenMeanwhile(t *testing.T) {
 	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
 	p.write("s.c", "#include \"h.h\"\nint main(void) { return H; }\n", "h.h", "#define H 1\n")
-	p.sh("MEANWHILE='echo \"#define H 2\" >h.h' cc -c s.c")
-	if out, n := p.sh("rm s.o; cc -c s.c && cc s.o && ./a.out; echo $?"); out != "2\n" || n != 2 {
-		t.Errorf("%q, compiled %d times", out, n)
+	for _, meanwhile := range []string{"echo \"#define H 2\" >h.h", "mv older.h h.h"} {
+		p.write("h.h", "#define H 1\n", "older.h", "#define H 2\n")
+		p.sh("MEANWHILE='" + meanwhile + "' cc -c s.c")
+		if out, n := p.sh("rm s.o; cc -c s.c && cc s.o && ./a.out; echo $?"); out != "2\n" || n != 2 {
+			t.Errorf("%s: %q, compiled %d times", meanwhile, out, n)
+		}
+		os.RemoveAll(p.objects)
+		os.Mkdir(p.objects, 0o777)
+	}
+	p.write("s.c", "#ifdef __has_include\n#if __has_include(\"gen.h\")\nint main(void) { return 4; }\n#else\nint main(void) { return 3; }\n#endif\n#endif\n")
+	if out, _ := p.sh("cc -c s.c && cc s.o && ./a.out; echo $?; touch gen.h; cc -c s.c && cc s.o && ./a.out; echo $?"); out != "3\n4\n" {
+		t.Errorf("a header that comes to be there: %q", out)
+	}
+}
+
+// Compiled headers, and headers that are found elsewhere deep below, make other objects.
+func TestHeadersThatNoListNames(t *testing.T) {
+	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
+	const deep = "mkdir -p first; cc -Ifirst -Isecond -c deep.c && cc deep.o && ./a.out; echo $?"
+	p.write("deep.c", "#include <a/b/c.h>\nint main(void) { return C; }\n", "second/a/b/c.h", "#define C 1\n")
+	for i, want := range []string{"1\n", "1\n", "2\n"} {
+		if i == 2 {
+			p.write("first/a/b/c.h", "#define C 2\n")
+		}
+		if out, _ := p.sh(deep); out != want {
+			t.Errorf("%d: %q", i, out)
+		}
+	}
+	for _, compile := range []string{"cc all.h", "cc -x c-header all.h -o all.h.gch"} {
+		for _, value := range []string{"5", "6"} {
+			p.write("all.h", "#include \"v.h\"\n", "v.h", "#define V "+value+"\n", "v.c", "#include \"all.h\"\nint main(void) { return V; }\n")
+			if out, _ := p.sh("rm -f *.gch; " + compile + " && cc -c v.c && cc v.o && ./a.out; echo $?"); out != value+"\n" {
+				t.Errorf("%s: %q, want %s", compile, out, value)
+			}
+		}
+		os.RemoveAll(p.objects)
+		os.Mkdir(p.objects, 0o777)
 	}
 }
 
@@ -237,9 +272,10 @@ done
 		t.Fatal(err)
 	}
 	system := os.Getenv("PATH")
+	sizes := map[string]bool{}
 	for _, c := range []struct{ path, want string }{{bin, "the compiler x"}, {first + ":" + bin, "the compiler x"}} {
 		t.Setenv("PATH", c.path+":"+system)
-		for _, options := range [][]string{nil, {"-O3"}} {
+		for _, options := range [][]string{nil, {"-O2"}, {"-O3"}} {
 			want := strings.Join(append([]string{c.want}, options...), " ") + "\n"
 			var files []os.FileInfo
 			for range 2 {
@@ -255,6 +291,13 @@ done
 				if st, err := os.Stat(filepath.Join(dir, "cc")); err == nil {
 					files = append(files, st)
 				}
+			}
+			if len(files) > 0 && len(options) > 0 && c.path == bin {
+				at := fmt.Sprint(files[0].Size(), files[0].ModTime())
+				if sizes[at] {
+					t.Errorf("other options make a wrapper of the same size and time, %s", at)
+				}
+				sizes[at] = true
 			}
 			if len(files) > 0 && (files[0].Size() != files[1].Size() || !files[0].ModTime().Equal(files[1].ModTime())) {
 				t.Errorf("%s: wrappers of %d and %d bytes, written %v and %v", c.path, files[0].Size(), files[1].Size(), files[0].ModTime(), files[1].ModTime())

@@ -36,7 +36,8 @@ type Job struct {
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	Working   sync.Locker                             // held while kbisect itself works, not the build; may be nil
 
-	apart bool // it must not use what other builds have compiled
+	objects *workspace.Objects // that the build may use; nil for none
+	apart   bool               // it may not
 }
 
 // working holds Working until the returned function is called.
@@ -93,7 +94,7 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	}
 	done, err := j.compile(ctx, w)
 	stale := done.Outcome.Class == bisect.BuildFailed && incremental // it may have failed on stale objects
-	if j.apart = j.perhapsLate(w, done); err == nil && (stale || j.apart) {
+	if j.apart = j.perhapsLate(done); err == nil && (stale || j.apart) {
 		p.Log.Info("building clean", "candidate", j.Request.Candidate.Brief(), "incremental build failed", stale, "alone it may take too long", j.apart)
 		if b, err = j.export(ctx, w, true); err != nil || b.Outcome.Class != "" {
 			return b, err
@@ -107,10 +108,9 @@ func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 
 // perhapsLate reports that the build of an end might have run into its limit without the objects that it found: these
 // took no longer to compile than the job is old. Whether an end is built in time decides what the search is about.
-func (j *Job) perhapsLate(w *workspace.Workspace, b Built) bool {
+func (j *Job) perhapsLate(b Built) bool {
 	limit, took := j.Bounds.inForce("build"), time.Duration(b.Outcome.Build*float64(time.Second))
-	o := objects(j.Recipe, w)
-	return j.Request.Purpose.IsEnd() && b.Outcome.Class == "" && took > 0 && limit > 0 && o != nil && time.Since(o.Since)+took > limit
+	return j.Request.Purpose.IsEnd() && b.Outcome.Class == "" && took > 0 && limit > 0 && j.objects != nil && time.Since(j.objects.Since)+took > limit
 }
 
 // mayBuildOn reports whether the build may start from what the workspace holds. Build tools notice changed files;
@@ -185,7 +185,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	rest := j.working()
 	defer func() { rest() }()
 	key := j.cacheKey(w)
-	if key != "" && !j.Clean && !j.Suspected {
+	if key != "" && !j.Clean && !j.Suspected && !j.apart {
 		if kept, hit, err := p.Cache.Get(ctx, key, w.Dir); err != nil {
 			p.Log.Warn("build cache", "err", err)
 		} else if hit {
@@ -197,7 +197,10 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	limit := j.Bounds.inForce("build")
 	j.report("build", limit)
-	env, err := p.buildEnv(ctx, w, r, j.apart)
+	if j.objects = objects(p, w); j.apart {
+		j.objects = nil
+	}
+	env, err := p.buildEnv(ctx, w, r, j.objects)
 	if err != nil {
 		return b, err
 	}
@@ -237,7 +240,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	if p.Learn {
 		w.Contents.Facts.Opened = w.Notes.Opened()
 	}
-	if key != "" {
+	if key != "" && !j.perhapsLate(b) {
 		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}
 		if err := p.Cache.Put(key, w.Dir, p.Plan.Outputs, meta); err != nil {
 			p.Log.Warn("build cache", "err", err)

@@ -110,7 +110,12 @@ func TestBuildsKeepObjects(t *testing.T) {
 		[]fixtures.Change{write("first/h.h", "#define H 4\n")},
 		[]fixtures.Change{write("notes.md", "new\n")},
 		[]fixtures.Change{write("notes.md", "newer\n")},
+		[]fixtures.Change{write("b.c", "int b = 6;\n")},
 	)
+	kept, err := cache.Open(filepath.Join(t.TempDir(), "builds"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Objects = true
 	objects := workspace.ObjectsOf(s.w)
 	hour := Limits{Build: time.Hour}
@@ -139,6 +144,10 @@ func TestBuildsKeepObjects(t *testing.T) {
 		{"one that shadows it", 8, func(*Job) {}, 2},
 		{"one more text", 9, func(*Job) {}, 0},
 		{"a text", 10, func(*Job) {}, 0},
+		{"an end whose build is kept whole", 11, func(j *Job) {
+			j.Request.Purpose, j.Bounds.Limits, j.Recipe.Cache, j.Recipe.Plan.Outputs = bisect.EndBad, hour, kept, []string{"b.o"}
+		}, 3},
+		{"and found", 11, func(j *Job) { j.Recipe.Cache, j.Recipe.Plan.Outputs = kept, []string{"b.o"} }, 0},
 		{"an earlier build was late", 0, func(*Job) { objects.Drop() }, 2},
 	} {
 		os.Remove(log)

@@ -36,15 +36,14 @@ func (p Recipe) Environ(w *workspace.Workspace, r bisect.Request, caches string)
 	return append(w.Environ(env, p.WorkDir(w), caches), "KBISECT_COMMIT="+r.Candidate.Commit, "KBISECT_PURPOSE="+string(r.Purpose))
 }
 
-// buildEnv is the environment of a build, with the flags that it depends on. apart keeps it from using what others have
-// compiled.
-func (p Recipe) buildEnv(ctx context.Context, w *workspace.Workspace, r bisect.Request, apart bool) ([]string, error) {
+// buildEnv is the environment of a build, with the flags that it depends on, and the objects that it may use.
+func (p Recipe) buildEnv(ctx context.Context, w *workspace.Workspace, r bisect.Request, o *workspace.Objects) ([]string, error) {
 	set, err := p.settings(p.buildOf(w, r.Candidate))
 	if err != nil {
 		return nil, err
 	}
 	var keeping []string
-	if o := objects(p, w); o != nil && !apart {
+	if o != nil {
 		tree, err := compilers.Tree(ctx, p.Repo, o.Base(r.Candidate.Commit), r.Candidate.Commit)
 		if err != nil {
 			return nil, &bisect.InfraError{What: "comparing trees for " + bisect.ShortID(r.Candidate.Commit), Err: err}

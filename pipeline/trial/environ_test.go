@@ -84,7 +84,7 @@ func TestEnvironments(t *testing.T) {
 		want map[string]string
 	}{
 		"build": {func(w *workspace.Workspace, r bisect.Request) ([]string, error) {
-			return s.buildEnv(t.Context(), w, r, false)
+			return s.buildEnv(t.Context(), w, r, nil)
 		}, map[string]string{"KBISECT_ASSIGN": "", "NVCC_APPEND_FLAGS": "-lineinfo -O3 -Xptxas=-v", "TRITON_CACHE_DIR": filepath.Join(s.w.Tmp, "triton_cache_dir")}},
 		"launch": {s.RunEnv, map[string]string{"KBISECT_ASSIGN": "mode=fast,opt=3", "NVCC_APPEND_FLAGS": "-lineinfo -O3", "TRITON_CACHE_DIR": filepath.Join(s.w.Caches.Dir, "triton_cache_dir")}},
 	} {

@@ -39,8 +39,8 @@ func (o *Objects) Base(commit string) string {
 	return *o.base.Load()
 }
 
-// Drop makes every build compile everything from now on.
-func (o *Objects) Drop() { o.apart.Store(true) }
+// Drop makes every build compile everything from now on, and reports whether none was told so before.
+func (o *Objects) Drop() bool { return !o.apart.Swap(true) }
 
 // mostObjects bounds what is kept, in bytes.
 const mostObjects = 1 << 30

@@ -198,6 +198,11 @@ func CompileTimed(p *Policy) bool {
 	return p.Caches == pipeline.Cold || slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name != Sampled(p) && !m.Fallback })
 }
 
+// BuildTimed reports whether a metric is how long the build takes.
+func BuildTimed(p *Policy) bool {
+	return slices.ContainsFunc(p.Judge.Metrics, func(m metric.Metric) bool { return m.Name == "phase.build" })
+}
+
 // Sampled is the metric of the samples that a program sends.
 func Sampled(p *Policy) string { return cmp.Or(p.Sample, "time") }
 

@@ -252,7 +252,7 @@ func (s *Session) open(ctx context.Context) error {
 		Recipe: trial.Recipe{
 			Repo: s.Repo, Plan: s.Policy.Plan, Flags: s.Policy.Carriers(), Paths: s.Policy.Paths,
 			SampleMetric: policy.Sampled(s.Policy), Patterns: patterns, Sources: s.Policy.Sources,
-			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(), FallsBack: policy.FallsBack(s.Policy), CompileTimed: policy.CompileTimed(s.Policy), Learn: s.Policy.Learn, Objects: true, Prestart: IsSearch(*s.Record) && !s.Policy.NoAhead,
+			Env: append(os.Environ(), s.Policy.MoreEnv...), Cache: builds, Probe: s.Policy.Probe, WholeTimed: s.Policy.WholeTimed(), FallsBack: policy.FallsBack(s.Policy), CompileTimed: policy.CompileTimed(s.Policy), Learn: s.Policy.Learn, Objects: !policy.BuildTimed(s.Policy), Prestart: IsSearch(*s.Record) && !s.Policy.NoAhead,
 			Logs: filepath.Join(store.Dir(s.Repo.CommonDir()), "logs", s.Record.ID), Log: log,
 		},
 		Limits: s.Policy.Limits, Cases: s.Policy.Cases, Caches: s.Policy.Caches, Jobs: jobs, Devices: s.Devices.Watches, Eager: pipeline.ManyProcessors(),

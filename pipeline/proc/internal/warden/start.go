@@ -131,8 +131,11 @@ func placed() (p place) {
 // them as groups (autogroup, sched(7)). Everybody may lower it to 0, but others than root not often.
 func (t *tree) weigh() {
 	for range 20 {
+		t.weighing.Lock()
 		nice := strconv.FormatInt(t.nice.Load(), 10)
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", t.leader), []byte(nice), 0); !errors.Is(err, unix.EAGAIN) {
+		err := os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", t.leader), []byte(nice), 0)
+		t.weighing.Unlock()
+		if !errors.Is(err, unix.EAGAIN) {
 			return
 		}
 		time.Sleep(25 * time.Millisecond)

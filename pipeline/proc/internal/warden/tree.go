@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +32,9 @@ type tree struct {
 	group   *cgroup.Group // nil for none
 	counter *perf.Counter // nil for none
 	over    chan struct{} // closed when the tree is gone, or given up
-	nice    atomic.Int64  // of the leader's session
+	nice    atomic.Int64  // that the leader's session should have
+
+	weighing sync.Mutex // held while it is given that
 
 	user, system time.Duration // of all that were reaped, by us or below
 	maxRSS       int64         // likewise, in bytes
