@@ -26,7 +26,7 @@ func TestPlans(t *testing.T) {
 		err  string
 	}{
 		{Project{Run: []string{"./t"}}, Plan{Kind: "command", Run: []string{"./t"}}, ""},
-		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}}, ""},
+		{Project{Kind: "make", Run: []string{"./t"}, Incremental: &no}, Plan{Kind: "make", Build: []string{"make"}, Run: []string{"./t"}, Whole: true}, ""},
 		{Project{Kind: "nvcc", Run: []string{"./t"}}, Plan{}, "hint: set [build] sources"},
 		{Project{Kind: "gmake", Run: []string{"./t"}}, Plan{}, "use one of command, nvcc, make, cmake, torch, kernelbot"},
 		{Project{Kind: "make"}, Plan{}, "nothing to run"},
