@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kbisect/kbisect/kernels"
@@ -94,6 +95,9 @@ func Write(dir string, options []string) (string, error) {
 	if len(options) > 0 {
 		more = addOptions + kernels.ShellWords(options...)
 	}
+	// A process that is started meanwhile would inherit an open wrapper, and until its exec is over nobody could execute it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for _, name := range Names {
 		real := find(name, len(options) > 0)
 		if real == "" {
