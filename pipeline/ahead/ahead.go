@@ -44,7 +44,7 @@ type Builds struct {
 	asked  []bisect.Request       // wishes of the trials that are under way, each of which counts as a build
 	waits  int                    // how many of these wait for a build ahead
 	runs   int                    // how many of these are built, and launched now
-	alone  int                    // calls of solo that have not ended: nothing may be built
+	alone  int                    // calls of Solo that have not ended: nothing may be built
 	Began  time.Time              // when the first trial was asked for
 	frozen bool
 	closed bool
@@ -64,8 +64,8 @@ type spare struct {
 }
 
 const (
-	aheadNice  = 10                     // lets a build ahead give way to everything else
-	aheadTick  = 100 * time.Millisecond // between two looks at how much the machine can run
+	nice       = 10                     // lets a build ahead give way to everything else
+	lookEvery  = 100 * time.Millisecond // between two looks at how much the machine can run
 	moreSpares = 1                      // workspaces besides one for each build at a time: a finished build keeps its own
 	longBuild  = time.Second            // an end that is still building then takes long enough to guess which commits matter
 )
@@ -106,8 +106,8 @@ func (a *Builds) Want(next []bisect.Request) {
 	}
 }
 
-// Enter says that a trial was asked for in a slot, and what builds need by what is known now. Every enter is followed by
-// leave.
+// Enter says that a trial was asked for in a slot, and what builds need by what is known now. Every Enter is followed by
+// Leave.
 func (a *Builds) Enter(slot int, job trial.Job) {
 	if a == nil {
 		return
@@ -214,10 +214,10 @@ func (a *Builds) begin() {
 // again calls begin once more after a while: by then processors may be idle, and memory short or free.
 func (a *Builds) again() {
 	if a.tick != nil {
-		a.tick.Reset(aheadTick)
+		a.tick.Reset(lookEvery)
 		return
 	}
-	a.tick = time.AfterFunc(aheadTick, func() {
+	a.tick = time.AfterFunc(lookEvery, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if !a.closed && a.gauge.Short() {
@@ -273,7 +273,7 @@ func (a *Builds) start(s *spare, r bisect.Request) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	s.wish, s.cancel, s.ready, s.done, s.pause = r, cancel, false, make(chan struct{}), make(chan bool, 1)
 	s.hurry = make(chan struct{})
-	s.w.Share = workspace.Share{CPUs: a.gauge.Processors(), Nice: aheadNice, Pause: s.pause, Hurry: s.hurry}
+	s.w.Share = workspace.Share{CPUs: a.gauge.Processors(), Nice: nice, Pause: s.pause, Hurry: s.hurry}
 	if a.frozen {
 		s.pause <- true
 	}

@@ -95,7 +95,8 @@ func Write(dir string, options []string) (string, error) {
 	if len(options) > 0 {
 		more = addOptions + kernels.ShellWords(options...)
 	}
-	// A process that is started meanwhile would inherit an open wrapper, and until its exec is over nobody could execute it.
+	// A process forked while a wrapper is open for writing inherits it, and until that process has called exec, running
+	// the wrapper fails with ETXTBSY.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	for _, name := range Names {

@@ -443,8 +443,8 @@ func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {
-		// A process that another test starts meanwhile would inherit the open file, and until its exec is over nobody
-		// can execute it.
+		// A process that another test forks while the file is open inherits it, and until that process has called exec,
+		// running the file fails with ETXTBSY.
 		syscall.ForkLock.RLock()
 		err = os.WriteFile(to, b, 0o755)
 		syscall.ForkLock.RUnlock()
