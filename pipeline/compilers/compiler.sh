@@ -1,12 +1,19 @@
 #!/bin/sh
-# Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects: where a call,
-# all that it reads, and the names of what it might find instead are those of an earlier one, what that wrote is copied.
-# When in doubt the compiler runs as if it stood here.
+# Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects, and programs of
+# one source: where a call, all that it reads, and the names of what it might find instead are those of an earlier one, what
+# that wrote is copied. When in doubt the compiler runs as if it stood here.
 set +e +f +u +x # a Makefile may export SHELLOPTS
 real=@REAL@
 @OPTIONS@
 [ -n "$KBISECT_OBJECTS" ] || exec "$real" "$@"
-compiled=$KBISECT_OBJECTS/new.headers # there is such a file once a build has compiled headers, which no list names
+objects=$KBISECT_OBJECTS kit=/usr/lib/ nvcc='' first='' last=''
+case $real in
+*/nvcc)
+	nvcc=yes kit=${real%/*/*}/ first=$NVCC_PREPEND_FLAGS last=$NVCC_APPEND_FLAGS
+	unset KBISECT_OBJECTS # the host compiler gets files with names of their own
+	;;
+esac
+compiled=$objects/new.headers # there is such a file once a build has compiled headers, which no list names
 
 # headers compiles some.
 headers() {
@@ -14,23 +21,53 @@ headers() {
 	exec "$real" "$@"
 }
 
+# known says that what is passed on to other compilers, with commas between, is.
+known() {
+	IFS=,
+	set -- $1
+	unset IFS
+	for a do
+		case $a in
+		-v | --verbose | --warn-* | -warn-* | -O? | -W* | -w | -fPIC | -fpic | -fopenmp | -fno-* | -ffast-math | -fvisibility=* | -m64 | -march=* | -pthread | -std=* | -g | -dlcm=*) ;;
+		*) return 1 ;;
+		esac
+	done
+}
+
 # Only options that are known: with others an object may depend on more files, or not be all that is written.
 nl='
 '
-key="$real$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
-src='' out='' compile='' dep='' depfile='' target='' dirs='' next=''
-for a do
+key="$real$nl$NVCC_CCBIN$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
+src='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links=''
+set -f
+for a in $first "$@" $last; do
 	key="$key$nl$a"
 	case $next in
 	out) out=$a next=''; continue ;;
 	dep) depfile=$a next=''; continue ;;
 	dir) dirs=$dirs$nl$a next=''; continue ;;
 	value) next=''; continue ;;
+	passed) known "$a" && next='' && continue || exec "$real" "$@" ;;
 	language)
-		case $a in
+		case $nvcc$a in
+		yescu) next=''; continue ;;
 		*-header) headers "$@" ;;
 		esac
 		exec "$real" "$@"
+		;;
+	esac
+	case $nvcc$a in
+	yes-arch | yes-gencode | yes--gpu-architecture | yes--generate-code | yes-diag-suppress | yes--diag-suppress | yes-t | yes--threads | yes-ccbin | yes--compiler-bindir) next=value; continue ;;
+	yes-arch=* | yes-gencode=* | yes--gpu-architecture=* | yes--generate-code=* | yes-diag-suppress=* | yes--diag-suppress=* | yes-t=* | yes--threads=* | yes-ccbin=* | yes--compiler-bindir=*) continue ;;
+	yes-use_fast_math | yes--use_fast_math | yes-expt-* | yes--expt-* | yes-extended-lambda | yes--extended-lambda | yes-lineinfo | yes--generate-line-info) continue ;;
+	yes-rdc=* | yes--std=* | yes-maxrregcount=* | yes--maxrregcount=* | yes--fmad=* | yes--ftz=* | yes--prec-* | yes-G | yes-forward-unknown-to-host-compiler) continue ;;
+	yes-dc) compile=yes; continue ;;
+	yes-Xptxas | yes-Xcompiler | yes--ptxas-options | yes--compiler-options) next=passed; continue ;;
+	yes-Xptxas=* | yes-Xcompiler=* | yes--ptxas-options=* | yes--compiler-options=*) known "${a#*=}" && continue || exec "$real" "$@" ;;
+	yes*.cu)
+		[ -z "$src" ] || exec "$real" "$@"
+		src=$a
+		continue
 		;;
 	esac
 	case $a in
@@ -46,12 +83,17 @@ for a do
 		dir=${a#-I} dir=${dir#-isystem} dir=${dir#-iquote}
 		dirs=$dirs$nl${dir#-idirafter}
 		;;
-	-D | -U | -L | -include | -isysroot) next=value ;;
+	-L | -L*) next=${a#-L} links=$links-L
+		[ -n "$next" ] && next='' || next=value
+		;;
+	-D | -U | -include | -isysroot) next=value ;;
+	-lm | -lc | -ldl | -lrt | -lpthread | -lstdc++ | -lgomp | -lcu* | -lnv*) ;; # the system's
+	-l*) links=$links$a ;;
 	-f*=*/* | -f*dump* | -f*list* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage* | -fdiagnostics-format*) exec "$real" "$@" ;;
 	-fmodule* | -fopt-info* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -fsyntax* | -ftest* | -fthin* | -ftime*) exec "$real" "$@" ;;
-	-Wl,*) ;; # the linker's
+	-Wl,*) links=$links$a ;; # the linker's
 	-W*,* | -mllvm) exec "$real" "$@" ;;
-	-D* | -U* | -L* | -l* | -f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) ;;
+	-D* | -U* | -f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) ;;
 	-g | -g[0123] | -ggdb | -ggdb[0123] | -gdwarf-[2345] | -g[cs]olumn-info | -gline-tables-only) ;;
 	-x) next=language ;;
 	-x*-header | *.[hH] | *.hh | *.hpp | *.hxx) headers "$@" ;;
@@ -63,18 +105,24 @@ for a do
 	*) exec "$real" "$@" ;;
 	esac
 done
-[ -n "$compile" ] && [ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] || exec "$real" "$@"
+set +f
+[ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] || exec "$real" "$@"
 [ -z "$CPATH$C_INCLUDE_PATH$CPLUS_INCLUDE_PATH$COMPILER_PATH$GCC_EXEC_PREFIX$CCC_OVERRIDE_OPTIONS$DEPENDENCIES_OUTPUT$SUNPRO_DEPENDENCIES" ] || exec "$real" "$@"
 if [ -z "$out" ]; then
 	out=${src##*/}
 	out=${out%.*}.o
+	[ -n "$compile" ] || out=a.out
 fi
-case $out in
-*.o | *.lo) ;;
-*) exec "$real" "$@" ;;
+case $compile$out in
+yes*.o | yes*.lo) ;;
+yes* | /dev/*) exec "$real" "$@" ;;
+*) [ -z "$links$LIBRARY_PATH$LD_RUN_PATH" ] || exec "$real" "$@" ;; # to libraries that the build may make
 esac
 case $dep in
--M*) [ -n "$depfile" ] || depfile=${out%.*}.d ;;
+-M*)
+	[ -n "$compile$depfile" ] || exec "$real" "$@"
+	[ -n "$depfile" ] || depfile=${out%.*}.d
+	;;
 *) [ -z "$depfile$target" ] || exec "$real" "$@" ;;
 esac
 # What else a text may depend on, or the assembler read; sources are looked through in keep.
@@ -100,7 +148,7 @@ names() {
 		case $dir in
 		'' | /usr/*) continue ;;
 		esac
-		printf '%s\n' "$dir"/*.[hi]* "$dir"/*/*.[hi]*
+		printf '%s\n' "$dir"/*.[hi]* "$dir"/*.cuh "$dir"/*/*.[hi]* "$dir"/*/*.cuh
 		for file do # deeper ones
 			case ${file#"$dir"/} in
 			/*) ;;
@@ -131,7 +179,7 @@ name='' rest=${PWD#"$KBISECT_ROOT"}/$out
 while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
 done
-list=$KBISECT_OBJECTS/$name%$rest
+list=$objects/$name%$rest
 if [ -f "$list" ]; then
 	was=$(
 		set --
@@ -141,7 +189,7 @@ if [ -f "$list" ]; then
 		sum "$@"
 	)
 	was=${was%% *}
-	kept=$KBISECT_OBJECTS/$was
+	kept=$objects/$was
 	if [ -f "$kept.o" ]; then
 		[ ! -e "$out" ] || rm -f "$out"
 		if cp "$kept.o" "$out" 2>/dev/null && { [ -z "$depfile" ] || cp "$kept.d" "$depfile" 2>/dev/null; }; then
@@ -163,19 +211,20 @@ compile() {
 	exec "$real" "$@"
 }
 
-[ -w "$KBISECT_OBJECTS" ] && [ -d "$KBISECT_OBJECTS" ] || exec "$real" "$@"
+[ -w "$objects" ] && [ -d "$objects" ] || exec "$real" "$@"
 new=${KBISECT_ROOT%/*}
-new=$KBISECT_OBJECTS/new.${new##*/}.$$ # others may be the same process in a namespace of their own
+new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
 (: >"$new") 2>/dev/null || exec "$real" "$@"
 before=$(names "$src")
-err=$(compile "$@" 2>&1 >/dev/null)
+exec 3>&1
+err=$(compile "$@" 2>&1 >&3 3>&-)
 code=$?
 case $err in
 *"$new"*) exec "$real" "$@" ;; # the list cannot be written
 esac
 [ -z "$err" ] || printf '%s\n' "$err" >&2
 [ $code = 0 ] || {
-	rm -f "$new"
+	rm -f "$new" "$new.d"
 	exit $code
 }
 
@@ -184,13 +233,20 @@ keep() {
 	[ ! -e "$compiled" ] || return
 	set -f
 	set --
+	rule=''
 	while IFS= read -r line; do
+		if [ -z "$rule" ]; then
+			case $line in
+			*:*) rule=yes line=${line#*:} ;;
+			*) continue ;; # more targets
+			esac
+		fi
 		for file in ${line%\\}; do
 			case $#$file in
 			*:) ;;
 			*[\\$]*) return ;;
-			*[0-9]/usr/include/* | *[0-9]/usr/lib/*) ;; # they do not change meanwhile
-			0* | *.h | *.hh | *.hpp | *.hxx | *.inc | *.inl | *.ipp) set -- "$@" "$file" ;;
+			*[0-9]/usr/include/* | *[0-9]/usr/lib/* | *[0-9]"$kit"*) ;; # they do not change meanwhile
+			0* | *.h | *.hh | *.hpp | *.hxx | *.inc | *.inl | *.ipp | *.cuh) set -- "$@" "$file" ;;
 			*) return ;; # its names are not listed
 			esac
 		done
@@ -206,7 +262,7 @@ keep() {
 	sum=$(sum "$@")
 	sum=${sum%% *}
 	[ ${#sum} = 64 ] || return
-	kept=$KBISECT_OBJECTS/$sum
+	kept=$objects/$sum
 	if [ ! -f "$kept.o" ]; then
 		[ -z "$depfile" ] || { cp "$depfile" "$new.x" && mv "$new.x" "$kept.d"; } || return
 		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return

@@ -23,7 +23,7 @@ import (
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Names are the compilers that get a wrapper.
+// Names are the host compilers that get a wrapper. So does nvcc, to which options go by its own variable.
 var Names = []string{"cc", "gcc", "c++", "g++", "clang", "clang++"}
 
 // Environ is what a build's environment needs for its wrappers to keep objects in a folder; without it they only add
@@ -58,7 +58,7 @@ func Tree(ctx context.Context, repo *source.Repo, from, commit string) (string, 
 func behind(e *source.Entry) bool { return e.Mode == source.ModeLink || e.Mode == source.ModeGitlink }
 
 // headers are the extensions of files that are included. The wrapper keeps nothing of which others are.
-var headers = []string{"", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp"}
+var headers = []string{"", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".cuh"}
 
 func named(file string) bool { return slices.Contains(headers, path.Ext(file)) }
 
@@ -99,10 +99,13 @@ func Write(dir string, options []string) (string, error) {
 	// the wrapper fails with ETXTBSY.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	for _, name := range Names {
+	for _, name := range append(slices.Clone(Names), "nvcc") {
 		real := find(name, len(options) > 0)
 		if real == "" {
 			continue
+		}
+		if name == "nvcc" {
+			more = ""
 		}
 		wrapper := filepath.Join(made, name)
 		text := strings.NewReplacer("@REAL@", kernels.ShellWords(real), "@OPTIONS@", more).Replace(script)

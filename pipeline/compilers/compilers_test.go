@@ -115,6 +115,79 @@ func TestObjectsAreKept(t *testing.T) {
 	}
 }
 
+// A program of one source that links nothing of the project is kept, too, with what the compiler said.
+func TestProgramsOfOneSource(t *testing.T) {
+	p := newProject(t, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
+	p.write("main.c", "#include <stdio.h>\n#include \"x.h\"\nint main(void) { int unused; puts(X); return 0; }\n", "x.h", "#define X \"x\"\n",
+		"f.c", "const char *f(void) { return \"f\"; }\n", "g.c", "#include <stdio.h>\nconst char *f(void);\nint main(void) { puts(f()); return 0; }\n")
+	for _, c := range []struct {
+		name, script, out string
+		compiled          int
+	}{
+		{"first", "cc -O1 -o prog main.c -lm && ./prog", "x\n", 1},
+		{"again", "cc -O1 -o prog main.c -lm && ./prog", "x\n", 0},
+		{"by its other name", "cc -O1 main.c -lm && ./a.out", "x\n", 1},
+		{"a header", "echo '#define X \"y\"' >x.h; cc -O1 -o prog main.c -lm && ./prog", "y\n", 1},
+		{"a library of the project", "cc -c f.c && ar rc libf.a f.o 2>&1 && cc -o g g.c -L. -lf && ./g", "f\n", 2},
+		{"another such library", "sed -i 's/\"f\"/\"h\"/' f.c; cc -c f.c && ar rc libf.a f.o 2>&1 && cc -o g g.c -L. -lf && ./g", "h\n", 2},
+		{"a file for the linker", "cc -o g g.c -Wl,libf.a && ./g; cc -o g g.c -Wl,libf.a && ./g", "h\nh\n", 2},
+		{"of two sources", "cc -o g g.c f.c && ./g", "h\n", 1},
+		{"objects", "cc -c main.c; cc -o prog main.o; rm main.o; cc -c main.c && cc main.o -o prog && ./prog", "y\n", 3},
+	} {
+		if out, n := p.sh("rm -f prog a.out g; " + c.script); out != c.out || n != c.compiled {
+			t.Errorf("%s: %q, compiled %d times; want %q, %d times", c.name, out, n, c.out, c.compiled)
+		}
+	}
+}
+
+// nvcc's objects and programs are kept by the same rules, with what ptxas printed. The host compiler that it calls keeps
+// nothing, and options that it gets by its own variables count.
+func TestNvcc(t *testing.T) {
+	tools := t.TempDir()
+	fake := fmt.Sprintf(`#!/bin/bash
+echo compiles >>%[1]s/log
+[ -z "$KBISECT_OBJECTS" ] || echo "the host compiler keeps objects"
+echo "ptxas info : Used 4 registers" >&2
+args=()
+for a in $NVCC_PREPEND_FLAGS "$@" $NVCC_APPEND_FLAGS; do
+	case $a in
+	-gencode=* | -Xptxas* | -use_fast_math | -dc | -x | cu) ;;
+	*.cu) args+=(-x c "$a") ;;
+	*) args+=("$a") ;;
+	esac
+done
+cc "${args[@]}" && for d in *.d; do [ ! -e "$d" ] || sed -i '1s/:/ :/' "$d"; done # as nvcc writes it
+`, tools)
+	if err := os.WriteFile(filepath.Join(tools, "nvcc"), []byte(fake), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p := newProjectWith(t, tools, t.TempDir(), filepath.Join(t.TempDir(), "objects"))
+	p.write("k.cu", "#include <stdio.h>\n#include \"k.cuh\"\n#ifndef M\n#define M 0\n#endif\nint main(void) { printf(\"%d %d\\n\", K, M); return 0; }\n", "k.cuh", "#define K 1\n")
+	const said, program = "ptxas info : Used 4 registers\n", "nvcc -O3 -gencode=arch=compute_90a,code=sm_90a -Xptxas=-v,--warn-on-spills -MD -MF 0.d -o k k.cu && ./k && head -c 8 0.d"
+	const listed = "k : k.cu"
+	for _, c := range []struct {
+		name, script, out string
+		compiled          int
+	}{
+		{"first", program, said + "1 0\n" + listed, 2}, // nvcc, and the host compiler
+		{"again", program, said + "1 0\n" + listed, 0},
+		{"a header", "echo '#define K 2' >k.cuh; " + program, said + "2 0\n" + listed, 2},
+		{"back", "echo '#define K 1' >k.cuh; " + program, said + "1 0\n" + listed, 0},
+		{"a macro by its variable", "export NVCC_APPEND_FLAGS=-DM=7; " + program, said + "1 7\n" + listed, 2},
+		{"and again", "export NVCC_APPEND_FLAGS=-DM=7; " + program, said + "1 7\n" + listed, 0},
+		{"without it", program, said + "1 0\n" + listed, 0},
+		{"an object", "nvcc -use_fast_math -c k.cu && nvcc -x cu -c k.cu -o l.o", said + said, 4},
+		{"an object again", "nvcc -use_fast_math -c k.cu && nvcc -x cu -c k.cu -o l.o && ls *.o", said + said + "k.o\nl.o\n", 0},
+		{"options for others", "nvcc -Xcompiler -save-temps -c k.cu || nvcc -Xptxas=-v,-o,x -c k.cu -o m.o; nvcc -Xptxas=-v,-o,x -c k.cu -o m.o", "", -1},
+		{"a shadowing header", "mkdir -p i; echo '#define K 9' >i/k.cuh; nvcc -Ii -o k k.cu && ./k; rm k.cuh; nvcc -Ii -o k k.cu && ./k", said + "1 0\n" + said + "9 0\n", 4},
+	} {
+		out, n := p.sh("rm -f k *.o 0.d; " + c.script)
+		if c.compiled < 0 && n < 2 || c.compiled >= 0 && (out != c.out || n != c.compiled) {
+			t.Errorf("%s: %q, compiled %d times; want %q, %d times", c.name, out, n, c.out, c.compiled)
+		}
+	}
+}
+
 // What an object holds is what the compiler alone would write, whatever the options; what is printed and the exit status
 // are the same, and so are dependency files. What is not understood is passed on.
 func TestWrapperIsLikeTheCompiler(t *testing.T) {

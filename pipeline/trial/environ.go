@@ -152,10 +152,9 @@ func compileEnv(w *workspace.Workspace, env, options, keeping []string) ([]strin
 	return env, nil
 }
 
-// objects are what builds have compiled, for one in a workspace; nil if it may not use that. nvcc compiles its own source
-// anew whatever the host compiler keeps.
+// objects are what builds have compiled, for one in a workspace; nil if it may not use that.
 func objects(p Recipe, w *workspace.Workspace) *workspace.Objects {
-	if !p.Objects || p.Plan.Whole || p.Plan.Kind == kernels.KindNvcc {
+	if !p.Objects || p.Plan.Whole {
 		return nil
 	}
 	return workspace.ObjectsOf(w)
