@@ -67,7 +67,7 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 			f := &foreseen{bad: commits[at].ID, built: map[bisect.Request]bool{}, width: c.width}
 			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00000"}, Sampler: f, Width: c.width}
 			s.Ahead = func(next []bisect.Request) { f.wishes = next }
-			s.Untouched = func([]string) []bool { return make([]bool, len(commits)) } // that the ends may still narrow the search delays nothing
+			s.Same = func([]string) [][]bool { return make([][]bool, len(commits)) } // that the ends may still narrow the search delays nothing
 			found, err := Culprits(t.Context(), s)
 			if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != commits[at].ID {
 				t.Fatalf("%d commits, the bad one %d: %+v, %v", c.commits, at, found.Culprits, err)
@@ -89,9 +89,9 @@ func TestBuildsFollowTheGoodEnd(t *testing.T) {
 	asked := map[string]bool{}
 	s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Width: 15}
 	s.Ahead = func(next []bisect.Request) { wishes = next }
-	s.Untouched = func([]string) (out []bool) {
+	s.Same = func([]string) (out [][]bool) {
 		for _, c := range commits {
-			out = append(out, !touched[c.ID])
+			out = append(out, []bool{!touched[c.ID]})
 		}
 		return out
 	}

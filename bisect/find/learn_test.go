@@ -15,12 +15,12 @@ import (
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// guesser tells what commits are untouched by what was opened, which may be wrong: each commit opens a file of its own, and
-// some commits are left out until certain files were opened.
+// guesser tells from which parents commits differ in nothing that was opened, which may be wrong: each commit opens a file of
+// its own, and some are taken for a parent until certain files were opened.
 type guesser struct {
-	next  bisect.Sampler
-	until map[int]string // by commit that is left out: the file that takes it back; "": none does
-	n     int
+	next    bisect.Sampler
+	until   map[[2]int]string // by commit and number of the parent: the file that tells them apart; "": none does
+	commits []bisect.Commit
 }
 
 func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -29,25 +29,30 @@ func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-func (g guesser) untouched(opened []string) []bool {
-	out := make([]bool, g.n)
-	for i, file := range g.until {
-		out[i] = file == "" || !slices.Contains(opened, file)
+func (g guesser) same(opened []string) [][]bool {
+	out := make([][]bool, len(g.commits))
+	for i, c := range g.commits {
+		for n := range c.Parents {
+			file, guessed := g.until[[2]int{i, n}]
+			out[i] = append(out[i], guessed && (file == "" || !slices.Contains(opened, file)))
+		}
 	}
 	return out
 }
 
-// drawGuess leaves out any commits of a history, the culprit too.
+// drawGuess takes any commits of a history for any of their parents, the culprit too.
 func drawGuess(t *rapid.T, cs []bisect.Commit, next bisect.Sampler) guesser {
-	g := guesser{next: next, until: map[int]string{}, n: len(cs)}
+	g := guesser{next: next, until: map[[2]int]string{}, commits: cs}
 	share := rapid.SampledFrom([]float64{0.2, 0.6, 0.95, 1}).Draw(t, "share left out")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "guess"), 0))
-	for i := range cs {
-		switch x := rng.Float64(); {
-		case x < share/2:
-			g.until[i] = ""
-		case x < share:
-			g.until[i] = cs[rng.IntN(len(cs))].ID
+	for i, c := range cs {
+		for n := range c.Parents {
+			switch x := rng.Float64(); {
+			case x < share/2:
+				g.until[[2]int{i, n}] = ""
+			case x < share:
+				g.until[[2]int{i, n}] = cs[rng.IntN(len(cs))].ID
+			}
 		}
 	}
 	return g
@@ -65,7 +70,7 @@ func TestWrongGuessesAccuseNobody(t *testing.T) {
 		}
 		x := &truth{bad: func(i int) bool { return bisect.Ancestors(cs, i)[culprit] }, broken: func(i int) bool { return broken[i] }}
 		g := drawGuess(t, cs, x)
-		f, err := x.find(t, cs, func(s *search.Search) { s.Sampler, s.Untouched = g, g.untouched })
+		f, err := x.find(t, cs, func(s *search.Search) { s.Sampler, s.Same = g, g.same })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,10 +98,10 @@ func TestWrongGuessesAboutASlowdown(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		commits := line(40)
 		culprit := rng.IntN(40)
-		g := guesser{until: map[int]string{}, n: len(commits)}
+		g := guesser{until: map[[2]int]string{}, commits: commits}
 		for i := range commits {
 			if i == culprit && seed%2 == 0 || i != culprit && rng.IntN(3) > 0 {
-				g.until[i] = ""
+				g.until[[2]int{i, 0}] = ""
 			}
 		}
 		at := 0.0
@@ -109,10 +114,60 @@ func TestWrongGuessesAboutASlowdown(t *testing.T) {
 			at += 2
 			return bisect.Outcome{Class: bisect.OK, Wall: 1, At: at, Series: []bisect.Series{{Metric: "time", Unit: "s", Values: []float64{y * (1 + 0.01*rng.NormFloat64())}}}}, nil
 		})
-		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: g, Untouched: g.untouched, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}}
+		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: g, Same: g.same, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}}
 		f, err := find.Culprits(t.Context(), &s)
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[culprit].ID || f.Misread != (seed%2 == 0) {
 			t.Errorf("seed %d: %v %s %v, want %s, misread %v: %q", seed, err, f.Result, f.Culprits, commits[culprit].ID, f.Misread, f.Warnings)
 		}
 	}
+}
+
+// A merge that differs from a parent in nothing that was opened is that parent: neither it nor what its other parents bring
+// is launched, as in git log.
+func TestMergesLikeAParent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := drawHistory(t, 60)
+		culprit := rapid.IntRange(0, len(cs)-1).Draw(t, "culprit")
+		index := map[string]int{"good": -1}
+		for i, c := range cs {
+			index[c.ID] = i
+		}
+		bad := func(id string) bool { return index[id] >= 0 && bisect.Ancestors(cs, index[id])[culprit] }
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "contents"), 0))
+		content := map[string]string{"good": "good"} // of what is opened
+		for i, c := range cs {
+			content[c.ID] = c.ID
+			p := c.Parents[rng.IntN(len(c.Parents))]
+			if i != culprit && rng.IntN(4) > 0 && bad(p) == bad(c.ID) {
+				content[c.ID] = content[p]
+			}
+		}
+		like := func(c bisect.Commit) (out []bool) {
+			for _, p := range c.Parents {
+				out = append(out, content[p] == content[c.ID])
+			}
+			return out
+		}
+		same := func([]string) (out [][]bool) {
+			for _, c := range cs {
+				out = append(out, like(c))
+			}
+			return out
+		}
+		sampler := bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+			id := r.Candidate.Commit
+			if r.Purpose == bisect.Searching && slices.Contains(like(cs[index[id]]), true) {
+				t.Fatalf("%s was searched, which is like one of its parents %v", id, cs[index[id]].Parents)
+			}
+			o := bisect.Outcome{Class: bisect.OK, Wall: 1, Opened: []string{"main"}}
+			if bad(id) {
+				o.Class = bisect.Wrong
+			}
+			return o, nil
+		})
+		f, err := find.Culprits(t.Context(), &search.Search{Commits: cs, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: sampler, Same: same})
+		if err != nil || f.Misread || len(f.Culprits) != 1 || f.Culprits[0].Commit != cs[culprit].ID {
+			t.Fatalf("planted %s: %v, %+v, misread %v: %q", cs[culprit].ID, err, f.Culprits, f.Misread, f.Warnings)
+		}
+	})
 }

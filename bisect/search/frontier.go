@@ -19,7 +19,7 @@ import (
 //
 // A search about the time of builds foresees nothing: its builds must not disturb each other.
 func (r *Run) Foresee(i int) {
-	if r.Search.Width < 2 || r.Search.Phase == "build" || r.Question != nil && r.Question.Rules().OfBuilds {
+	if !foresees(r) {
 		return
 	}
 	next := []bisect.Request{}
@@ -41,6 +41,29 @@ func (r *Run) Foresee(i int) {
 		id := r.Span.Id(p.index)
 		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: p.purpose, Nth: r.Ledger.count[launchKey{id, p.purpose}], Clean: p.purpose != bisect.Searching})
 	}
+}
+
+func foresees(r *Run) bool {
+	return r.Search.Width > 1 && r.Search.Phase != "build" && (r.Question == nil || !r.Question.Rules().OfBuilds)
+}
+
+// foreseeProof tells Search.Ahead that a claim is about to be proven: nothing but its clean builds is wanted then.
+func foreseeProof(r *Run, members []int) {
+	if !foresees(r) || r.Search.Fast || r.Search.Ahead == nil {
+		return
+	}
+	next := []bisect.Request{}
+	want := func(id string, why bisect.Purpose) {
+		if r.Ledger.count[launchKey{id, why}] == 0 {
+			next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Clean: true})
+		}
+	}
+	culprit, parents := r.Span.Sides(members)
+	for _, p := range parents {
+		want(p, bisect.ConfirmParent)
+	}
+	want(culprit, bisect.ConfirmCulprit)
+	r.Search.Ahead(next)
 }
 
 // Soon tells Search.Soon which launches are likely to be asked for, those of them that would be the first of their commit

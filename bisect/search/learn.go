@@ -9,16 +9,16 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// learned is what the launches of a ledger have opened, and which commits change nothing of it. It is a guess, since a
+// learned is what the launches of a ledger have opened, and which commits change it. It is a guess, since a
 // commit may read what none before it has read. So it narrows the search, never proves anything, and is dropped as
 // soon as launches contradict it.
 type learned struct {
-	opened    map[string]bool
-	ends      [2]bool         // good, bad: a launch has told what it opened
-	untouched map[string]bool // the commits that change nothing of it, by id
-	of        int             // len(opened) when untouched was made; -1: launches have contradicted it
-	latest    map[string]bool // like untouched, as soon as one end has told; builds ahead follow it
-	compared  int             // len(opened) when latest was made
+	opened   map[string]bool
+	ends     [2]bool           // good, bad: a launch has told what it opened
+	same     map[string][]bool // by commit: from which of its parents it differs in nothing of that
+	of       int               // len(opened) when same was made; -1: launches have contradicted it
+	latest   map[string][]bool // like same, as soon as one end has told; builds ahead follow it
+	compared int               // len(opened) when latest was made
 }
 
 // take takes in a launch.
@@ -42,27 +42,27 @@ const (
 	compareSeconds = 0.0005 // of one commit with its parents
 )
 
-// compare asks Search.Untouched again if more was opened since it was last asked, and reports whether latest follows
-// what was opened.
+// compare asks Search.Same again if more was opened since it was last asked, and reports whether latest follows what was
+// opened.
 func (l *learned) compare(r *Run) bool {
-	if r.Search.Untouched == nil || l.of < 0 || len(l.opened) == l.compared {
+	if r.Search.Same == nil || l.of < 0 || len(l.opened) == l.compared {
 		return l.latest != nil
 	}
 	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > longest(r.Ledger.Made) {
 		return false
 	}
-	l.compared, l.latest = len(l.opened), map[string]bool{}
-	for i, yes := range r.Search.Untouched(slices.Sorted(maps.Keys(l.opened))) {
-		l.latest[r.Search.Commits[i].ID] = yes
+	l.compared, l.latest = len(l.opened), map[string][]bool{}
+	for i, same := range r.Search.Same(slices.Sorted(maps.Keys(l.opened))) {
+		l.latest[r.Search.Commits[i].ID] = same
 	}
 	return true
 }
 
-// refresh lets untouched follow what was opened. Both ends must have told that: what only the bad side reads is where
+// refresh lets same follow what was opened. Both ends must have told that: what only the bad side reads is where
 // the culprit may be.
 func (l *learned) refresh(r *Run) {
 	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r) {
-		l.of, l.untouched = l.compared, l.latest
+		l.of, l.same = l.compared, l.latest
 	}
 }
 
@@ -77,8 +77,8 @@ func ForeseeLearned(r *Run) {
 // expected is the prior of the commits, as far as an end has told what it opens.
 func expected(r *Run) []float64 {
 	out := slices.Clone(r.Span.Prior)
-	for i, c := range r.Span.Commits {
-		if r.Ledger.learned.latest[c.ID] {
+	for i, c := range simplify(r.Span, r.Ledger.learned.latest) {
+		if c.Neutral {
 			out[i] = 0
 		}
 	}
@@ -114,7 +114,7 @@ func learn(r *Run) {
 	if r.Span.learned == l.of {
 		return
 	}
-	if r.Span.learned = l.of; !r.Span.narrow(l.untouched) {
+	if r.Span.learned = l.of; !r.Span.narrow(l.same) {
 		return
 	}
 	if !r.Span.Blind || !r.Unlearn("the ends differ, and no commit changes a file that their builds and launches opened") {
@@ -159,7 +159,7 @@ func (r *Run) Unlearn(why string) bool {
 	if l.of < 0 || !r.Span.narrow(nil) {
 		return false
 	}
-	l.of, r.Span.learned, l.untouched, l.latest = -1, -1, nil, nil
+	l.of, r.Span.learned, l.same, l.latest = -1, -1, nil, nil
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
 	}
@@ -178,7 +178,7 @@ func anew(r *Run) {
 // Count records in the finding how many commits of the range can be the culprit.
 func (r *Run) Count() {
 	f, p := &r.Account.Finding, r.Span
-	p.narrow(r.Ledger.learned.untouched)
+	p.narrow(r.Ledger.learned.same)
 	f.Range, f.Matter, f.Unread, f.Misread = len(p.Commits), 0, 0, r.Ledger.learned.of < 0
 	for i, c := range p.Commits {
 		if !c.Neutral {
@@ -194,18 +194,10 @@ func (p *Span) LeftOut(i int) bool {
 	return i >= 0 && p.Commits[i].Neutral && !p.declared[i].Neutral
 }
 
-// narrow makes those commits neutral that are untouched by what was learned, besides those of equal declared inputs,
-// and reports whether that changes any. They get the key of their parents, so that they share their launches. With nil
-// it takes everything learned back.
-func (p *Span) narrow(untouched map[string]bool) (changed bool) {
-	for i, c := range p.declared {
-		now := c
-		if untouched[c.ID] || c.Neutral {
-			now.Neutral = true
-			if key, ok := p.keyOfParents(c); ok && len(untouched) > 0 {
-				now.Key = key
-			}
-		}
+// narrow makes those commits neutral that do not count by what was learned, and reports whether that changes any. With
+// nil it takes everything learned back.
+func (p *Span) narrow(same map[string][]bool) (changed bool) {
+	for i, now := range simplify(p, same) {
 		changed = changed || now.Neutral != p.Commits[i].Neutral || now.Key != p.Commits[i].Key
 		p.Commits[i] = now
 	}
@@ -215,21 +207,60 @@ func (p *Span) narrow(untouched map[string]bool) (changed bool) {
 	return changed
 }
 
-// keyOfParents is the key that all parents of a commit share; ok is false where they differ or one is not known.
-func (p *Span) keyOfParents(c bisect.Commit) (key string, ok bool) {
-	for n, id := range c.Parents {
-		i, known := p.Index[id]
-		if !known {
-			return "", false
-		}
-		of := p.GoodKey
-		if i >= 0 {
-			of = p.Commits[i].Key
-		}
-		if n > 0 && of != key || of == "" {
-			return "", false
-		}
-		key = of
+// simplify returns the commits of a span as git log simplifies a history. Those that differ from their parents in nothing
+// that was opened are neutral, besides those of equal declared inputs, and so is a merge that does not differ from one
+// parent that descends from the good end: what its other parents bring does not count then. A commit that is like a
+// parent gets its key, so that they share their launches.
+func simplify(p *Span, same map[string][]bool) []bisect.Commit {
+	out := slices.Clone(p.declared)
+	if len(same) == 0 {
+		return out
 	}
-	return key, len(c.Parents) > 0
+	onward, counts := make([]bool, len(out)), make([]bool, len(out)) // they descend from the good end; the bad end from them
+	for i, c := range out {
+		onward[i] = slices.Contains(c.Parents, p.Good.Commit) || slices.ContainsFunc(c.InRange, func(k int) bool { return onward[k] })
+	}
+	counts[len(out)-1] = true
+	like := map[int]int{} // the parent that a commit is like
+	for i, c := range slices.Backward(out) {
+		if !counts[i] {
+			out[i].Neutral = true
+			continue
+		}
+		differs := len(c.Parents) == 0
+		for n, id := range c.Parents {
+			k, known := p.Index[id]
+			if n < len(same[c.ID]) && same[c.ID][n] || known && c.Neutral && c.Key != "" && p.keyAt(p.declared, k) == c.Key {
+				if _, ok := like[i]; known && (k < 0 || onward[k]) && !ok {
+					like[i] = k
+				}
+			} else {
+				differs = true
+			}
+		}
+		k, found := like[i]
+		out[i].Neutral = c.Neutral || !differs || found
+		switch {
+		case !found:
+			for _, k := range c.InRange {
+				counts[k] = true
+			}
+		case k >= 0:
+			counts[k] = true
+		}
+	}
+	for i := range out {
+		if k, ok := like[i]; ok && p.keyAt(out, k) != "" {
+			out[i].Key = p.keyAt(out, k)
+		}
+	}
+	return out
+}
+
+// keyAt is the key of the commit with an index among those of a span, GoodEnd included.
+func (p *Span) keyAt(commits []bisect.Commit, i int) string {
+	if i < 0 {
+		return p.GoodKey
+	}
+	return commits[i].Key
 }

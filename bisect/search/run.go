@@ -166,6 +166,7 @@ func (r *Run) narrow() error {
 			}
 			r.report()
 			Tell(r, r.Belief, r.Question.Expected(r))
+			foreseeProof(r, members)
 			if done, err := r.Question.Prove(r, members); err != nil || done {
 				return err
 			}
@@ -507,7 +508,7 @@ func Within(r *Run, lo, hi int) (sub *Run, index []int) {
 	for k, i := range index {
 		in.weight[k] = r.Span.weight[i]
 	}
-	in.narrow(r.Ledger.learned.untouched)
+	in.narrow(r.Ledger.learned.same)
 	in.Clear()
 	sub = NewRun(r.Ctx, r.Search, r.Ledger, in)
 	sub.Inner, sub.Most, sub.Account.onStep = true, r.Most, r.Account.relay

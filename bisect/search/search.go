@@ -48,9 +48,9 @@ type Search struct {
 	// Looked are trials made before the ends were known, of commits that may have become ends.
 	Looked []Trial
 
-	// Untouched reports, for each of Commits, that it changes nothing which concerns what launches have opened
-	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
-	Untouched func(opened []string) []bool
+	// Same reports, for each of Commits and each of its parents, that the two differ in nothing which concerns what launches
+	// have opened (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
+	Same func(opened []string) [][]bool
 
 	OnStep func(bisect.Step)      // progress; may be nil
 	Spent  func() bool            // reports that the budget is used up; may be nil

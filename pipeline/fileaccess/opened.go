@@ -2,7 +2,6 @@ package fileaccess
 
 import (
 	"path"
-	"slices"
 
 	"github.com/kbisect/kbisect/pipeline/source"
 )
@@ -60,9 +59,6 @@ func (o Opened) Concerns(c Change) bool {
 	}
 	return c.Old.Mode != c.New.Mode || o.files[c.Path]
 }
-
-// concernsAny reports that it concerns one of several changes.
-func (o Opened) concernsAny(changes []Change) bool { return slices.ContainsFunc(changes, o.Concerns) }
 
 // changesIn lists what differs between two commits.
 func changesIn(both *source.Comparison, has func(commit, path string) (bool, error)) ([]Change, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -211,7 +212,8 @@ func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []
 	for _, h := range diff.Hunks {
 		within[h.File], within[h.OldFile] = true, true
 	}
-	for _, change := range fileaccess.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]}) {
+	changes, _ := fileaccess.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]})
+	for _, change := range slices.Concat(changes...) {
 		if within[change.Path] && set.Concerns(change) {
 			out = append(out, change.Path)
 		}
