@@ -88,6 +88,18 @@ func TestDeviceStateBesideATeardown(t *testing.T) {
 	}
 }
 
+// A known-good program has left the devices when a launch after it is compared with what was there before.
+func TestKnownGoodProgramLeaves(t *testing.T) {
+	ours, other := gpu.Process{PID: 7}, gpu.Process{PID: 8}
+	seen := [][]gpu.Process{{other}, {other, ours}, {other, ours}, {other}}
+	reads := 0
+	d := gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(n int) gpu.Reading { reads = n; return gpu.Reading{Processes: seen[min(n, 3)]} }, nil)
+	h := &hello{Hello: harness.Hello{Name: "sh", Run: []string{"echo", harness.HelloWord}}, dir: t.TempDir(), env: os.Environ(), cookie: "test", devices: []*gpu.Watch{d}}
+	if why, err := h.fails(t.Context()); why != "" || err != nil || reads != 3 {
+		t.Errorf("%q %v, after %d looks at the device", why, err, reads)
+	}
+}
+
 // Processes see the watched devices and no others, whatever the user's environment says.
 func TestVisibleDevices(t *testing.T) {
 	env := []string{"A=1", "CUDA_VISIBLE_DEVICES=3", "CUDA_DEVICE_ORDER=FASTEST_FIRST"}
@@ -153,7 +165,10 @@ func TestWhoseFault(t *testing.T) {
 		"no memory on a device that was shared":  {outcome: failed, res: says(memory), devices: true, hello: works, state: deviceState{shared: "shared with process 7"}, want: [2]string{"and shared with process 7", "and shared with process 7"}},
 		"no device on a watched one":             {outcome: failed, res: says(none), devices: true, hello: works},
 	} {
-		m := &machine{devices: c.devices, suspects: map[bisect.Candidate]bool{}}
+		m := &machine{suspects: map[bisect.Candidate]bool{}}
+		if c.devices {
+			m.devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, nil, nil)}
+		}
 		if c.hello != "" {
 			m.hello = &hello{Hello: harness.Hello{Name: "sh", Run: []string{"sh", "-c", c.hello}}, dir: t.TempDir(), env: os.Environ(), cookie: "test", worked: c.worked}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/kernels/harness"
 	"github.com/kbisect/kbisect/kernels/protocol"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/trial"
 	"github.com/kbisect/kbisect/pipeline/workspace"
@@ -23,7 +24,7 @@ import (
 type machine struct {
 	cookie   string                    // marks the processes of known-good programs, see [proc.Spec]
 	env      []string                  // of known-good programs
-	devices  bool                      // there are devices that are watched
+	devices  []*gpu.Watch              // that are watched
 	greeting *greeting                 // nil until a known-good program is looked for
 	hello    *hello                    // a known-good program; nil if there is none
 	suspects map[bisect.Candidate]bool // candidates that are blamed the next time, see suspect
@@ -73,7 +74,7 @@ func (m *machine) greet(ctx context.Context, root *workspace.Root) {
 	go func() {
 		defer close(g.over)
 		defer cancel()
-		if g.hello, g.err = newHello(ctx, filepath.Join(root.Dir, "hello"), m.cookie, m.env); g.err != nil {
+		if g.hello, g.err = newHello(ctx, m, filepath.Join(root.Dir, "hello")); g.err != nil {
 			if err := root.Check(); err != nil {
 				g.err = err
 			}
@@ -130,12 +131,12 @@ func (m *machine) fault(ctx context.Context, c bisect.Candidate, o bisect.Outcom
 		m.suspect(c, true)
 		return "the trial printed: " + words.Text, nil
 	}
-	if accused && words.Kind == protocol.NoDevice && !m.devices {
+	if accused && words.Kind == protocol.NoDevice && len(m.devices) == 0 {
 		return "", &bisect.InfraError{What: "testing " + c.Brief(), Err: fmt.Errorf("there is no device here for the trial, which printed: %s\nhint: kbisect doctor; what a build alone reports, such as a static metric, needs none: leave out [run]", words.Text)}
 	}
 	// A program on a device that hangs prints nothing, so one that was killed is a reason to ask as well.
 	killed := res.Timeout != nil || res.Signal != 0
-	if !accused && !(killed && m.devices) {
+	if !accused && !(killed && len(m.devices) > 0) {
 		return "", nil
 	}
 	return m.ask(ctx, words, accused, d)
@@ -169,21 +170,22 @@ const (
 // after every trial whose end might be the machine's doing.
 type hello struct {
 	harness.Hello
-	dir    string
-	env    []string
-	cookie string
-	worked bool // it has been seen to work here
+	dir     string
+	env     []string
+	cookie  string
+	devices []*gpu.Watch
+	worked  bool // it has been seen to work here
 }
 
 // newHello takes the best known-good program that this machine can compile. It is nil without an error if there is none.
-func newHello(ctx context.Context, dir, cookie string, env []string) (*hello, error) {
+func newHello(ctx context.Context, m *machine, dir string) (*hello, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, &bisect.InfraError{What: "making a known-good program", Err: err}
 	}
 	// Compilers that are killed leave files in the folder for temporary ones: here they are removed with the rest.
-	env = append(slices.Clone(env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir)
+	env := append(slices.Clone(m.env), "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir)
 	for _, k := range harness.Hellos() {
-		h := &hello{Hello: k, dir: dir, env: env, cookie: cookie}
+		h := &hello{Hello: k, dir: dir, env: env, cookie: m.cookie, devices: m.devices}
 		ok, err := h.compile(ctx)
 		if ok || err != nil {
 			return h, err
@@ -227,7 +229,11 @@ func (h *hello) fails(ctx context.Context) (why string, err error) {
 	if h == nil {
 		return "", nil
 	}
+	before := readDevices(h.devices)
 	res, err := h.run(ctx, h.Hello.Run, helloRun)
+	for i, d := range h.devices { // else the next launch would take it for somebody else's process
+		d.Clear(ctx, before.before[i].Processes, clearBound)
+	}
 	printed := strings.TrimSpace(string(res.Tail))
 	switch {
 	case err != nil:

@@ -87,7 +87,7 @@ func New(ctx context.Context, c Config) (*Pipeline, error) {
 	root.Sandbox = sandbox(c.Sandbox, c.Devices)
 	p := &Pipeline{
 		Config: c, room: capacity.New(0), workspaces: workspaces{root: root, open: map[string]*workspace.Workspace{}, soon: map[bisect.Candidate]string{}},
-		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: len(c.Devices) > 0, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
+		machine: &machine{cookie: c.Session + "-hello", env: c.Recipe.Env, devices: c.Devices, suspects: map[bisect.Candidate]bool{}, habits: map[string]bool{}},
 		notices: notices{unwritten: map[string]bool{}, others: map[string][]string{}},
 		endured: map[bisect.MarkKind]bool{}, facts: map[bisect.Candidate]workspace.Facts{}, shared: sharedLaunches{}, starts: map[bisect.Purpose]*starts{bisect.EndGood: {}, bisect.EndBad: {}},
 	}
@@ -195,7 +195,7 @@ func (p *Pipeline) Sample(ctx context.Context, r bisect.Request) (_ bisect.Outco
 		p.ahead.Leave(p.Config.Slot, r, p.ahead != nil && r.Purpose == bisect.Searching && recovered(p, r))
 	}()
 	noticed := len(p.notices.texts)
-	if p.machine.devices && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
+	if len(p.machine.devices) > 0 && !p.Config.Recipe.OnlyBuilds(r) { // else a known-good program would tell nothing
 		p.machine.greet(ctx, p.workspaces.root)
 	}
 	var dropped []string

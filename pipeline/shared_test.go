@@ -7,6 +7,7 @@ import (
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/fixtures"
 	"github.com/kbisect/kbisect/kernels"
+	"github.com/kbisect/kbisect/pipeline/gpu"
 	"github.com/kbisect/kbisect/pipeline/trial"
 )
 
@@ -57,7 +58,7 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 func TestGreetingOutlivesItsTrial(t *testing.T) {
 	plan := kernels.Plan{Build: []string{"test", "-e", "ok"}, Run: []string{"true"}}
 	b := newBench(t, plan, trial.Limits{}, []fixtures.Change{fixtures.Write("a", "")}, []fixtures.Change{fixtures.Write("ok", "")})
-	b.machine.devices = true
+	b.machine.devices = []*gpu.Watch{gpu.Scripted(gpu.Device{UUID: "GPU-1"}, nil, nil)}
 	for i, want := range []bisect.Class{bisect.BuildFailed, bisect.OK} {
 		ctx, cancel := context.WithCancel(t.Context())
 		o, err := b.Sample(ctx, bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching})
