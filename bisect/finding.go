@@ -9,6 +9,16 @@ type Commit struct {
 	Neutral bool     // inputs equal to those of every parent: never a culprit, never built
 }
 
+// Difference is what of the files that launches opened differs between a commit and one of its parents.
+type Difference int
+
+// The differences.
+const (
+	Same      Difference = iota // nothing
+	Nearby                      // names near them come or go, which may have been looked for
+	Different                   // what was opened
+)
+
 // Ends is what the two ends showed. The search goes on only when Differ is true.
 type Ends struct {
 	Differ     bool

@@ -67,7 +67,7 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 			f := &foreseen{bad: commits[at].ID, built: map[bisect.Request]bool{}, width: c.width}
 			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00000"}, Sampler: f, Width: c.width}
 			s.Ahead = func(next []bisect.Request) { f.wishes = next }
-			s.Same = func([]string) [][]bool { return make([][]bool, len(commits)) } // that the ends may still narrow the search delays nothing
+			s.Differs = func([]string) [][]bisect.Difference { return make([][]bisect.Difference, len(commits)) } // that the ends may still narrow the search delays nothing
 			found, err := Culprits(t.Context(), s)
 			if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != commits[at].ID {
 				t.Fatalf("%d commits, the bad one %d: %+v, %v", c.commits, at, found.Culprits, err)
@@ -89,9 +89,13 @@ func TestBuildsFollowTheGoodEnd(t *testing.T) {
 	asked := map[string]bool{}
 	s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Width: 15}
 	s.Ahead = func(next []bisect.Request) { wishes = next }
-	s.Same = func([]string) (out [][]bool) {
+	s.Differs = func([]string) (out [][]bisect.Difference) {
 		for _, c := range commits {
-			out = append(out, []bool{!touched[c.ID]})
+			d := bisect.Same
+			if touched[c.ID] {
+				d = bisect.Different
+			}
+			out = append(out, []bisect.Difference{d})
 		}
 		return out
 	}

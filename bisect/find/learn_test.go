@@ -29,12 +29,15 @@ func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-func (g guesser) same(opened []string) [][]bool {
-	out := make([][]bool, len(g.commits))
+func (g guesser) differs(opened []string) [][]bisect.Difference {
+	out := make([][]bisect.Difference, len(g.commits))
 	for i, c := range g.commits {
 		for n := range c.Parents {
-			file, guessed := g.until[[2]int{i, n}]
-			out[i] = append(out[i], guessed && (file == "" || !slices.Contains(opened, file)))
+			d := bisect.Difference(1 + (i+n)%2) // whichever
+			if file, guessed := g.until[[2]int{i, n}]; guessed && (file == "" || !slices.Contains(opened, file)) {
+				d = bisect.Same
+			}
+			out[i] = append(out[i], d)
 		}
 	}
 	return out
@@ -70,7 +73,7 @@ func TestWrongGuessesAccuseNobody(t *testing.T) {
 		}
 		x := &truth{bad: func(i int) bool { return bisect.Ancestors(cs, i)[culprit] }, broken: func(i int) bool { return broken[i] }}
 		g := drawGuess(t, cs, x)
-		f, err := x.find(t, cs, func(s *search.Search) { s.Sampler, s.Same = g, g.same })
+		f, err := x.find(t, cs, func(s *search.Search) { s.Sampler, s.Differs = g, g.differs })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +117,7 @@ func TestWrongGuessesAboutASlowdown(t *testing.T) {
 			at += 2
 			return bisect.Outcome{Class: bisect.OK, Wall: 1, At: at, Series: []bisect.Series{{Metric: "time", Unit: "s", Values: []float64{y * (1 + 0.01*rng.NormFloat64())}}}}, nil
 		})
-		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: g, Same: g.same, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}}
+		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: g, Differs: g.differs, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03, Error: 0.01}}
 		f, err := find.Culprits(t.Context(), &s)
 		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[culprit].ID || f.Misread != (seed%2 == 0) {
 			t.Errorf("seed %d: %v %s %v, want %s, misread %v: %q", seed, err, f.Result, f.Culprits, commits[culprit].ID, f.Misread, f.Warnings)
@@ -142,21 +145,25 @@ func TestMergesLikeAParent(t *testing.T) {
 				content[c.ID] = content[p]
 			}
 		}
-		like := func(c bisect.Commit) (out []bool) {
+		of := func(c bisect.Commit) (out []bisect.Difference) {
 			for _, p := range c.Parents {
-				out = append(out, content[p] == content[c.ID])
+				d := bisect.Same
+				if content[p] != content[c.ID] {
+					d = bisect.Difference(1 + rng.IntN(2))
+				}
+				out = append(out, d)
 			}
 			return out
 		}
-		same := func([]string) (out [][]bool) {
+		differs := func([]string) (out [][]bisect.Difference) {
 			for _, c := range cs {
-				out = append(out, like(c))
+				out = append(out, of(c))
 			}
 			return out
 		}
 		sampler := bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
 			id := r.Candidate.Commit
-			if r.Purpose == bisect.Searching && slices.Contains(like(cs[index[id]]), true) {
+			if r.Purpose == bisect.Searching && slices.Contains(of(cs[index[id]]), bisect.Same) {
 				t.Fatalf("%s was searched, which is like one of its parents %v", id, cs[index[id]].Parents)
 			}
 			o := bisect.Outcome{Class: bisect.OK, Wall: 1, Opened: []string{"main"}}
@@ -165,7 +172,7 @@ func TestMergesLikeAParent(t *testing.T) {
 			}
 			return o, nil
 		})
-		f, err := find.Culprits(t.Context(), &search.Search{Commits: cs, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: sampler, Same: same})
+		f, err := find.Culprits(t.Context(), &search.Search{Commits: cs, Good: bisect.Candidate{Commit: "good"}, GoodKey: "good", Sampler: sampler, Differs: differs})
 		if err != nil || f.Misread || len(f.Culprits) != 1 || f.Culprits[0].Commit != cs[culprit].ID {
 			t.Fatalf("planted %s: %v, %+v, misread %v: %q", cs[culprit].ID, err, f.Culprits, f.Misread, f.Warnings)
 		}

@@ -14,12 +14,19 @@ import (
 // soon as launches contradict it.
 type learned struct {
 	opened   map[string]bool
-	ends     [2]bool           // good, bad: a launch has told what it opened
-	same     map[string][]bool // by commit: from which of its parents it differs in nothing of that
-	of       int               // len(opened) when same was made; -1: launches have contradicted it
-	latest   map[string][]bool // like same, as soon as one end has told; builds ahead follow it
-	compared int               // len(opened) when latest was made
+	ends     [2]bool     // good, bad: a launch has told what it opened
+	differs  differences // in what was opened
+	of       int         // len(opened) when differs was made; -1: launches have contradicted it
+	latest   differences // like differs, as soon as one end has told; builds ahead follow it
+	compared int         // len(opened) when latest was made
 }
+
+// differences are those of commits, by their id, from each of their parents.
+type differences map[string][]bisect.Difference
+
+// nearby is how likely a commit is the culprit that differs only nearby, beside others: what it adds may be found by a
+// pattern, or in place of another file.
+const nearby = 0.1
 
 // take takes in a launch.
 func (l *learned) take(t Trial) {
@@ -42,27 +49,27 @@ const (
 	compareSeconds = 0.0005 // of one commit with its parents
 )
 
-// compare asks Search.Same again if more was opened since it was last asked, and reports whether latest follows what was
+// compare asks Search.Differs again if more was opened since it was last asked, and reports whether latest follows what was
 // opened.
 func (l *learned) compare(r *Run) bool {
-	if r.Search.Same == nil || l.of < 0 || len(l.opened) == l.compared {
+	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared {
 		return l.latest != nil
 	}
 	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > longest(r.Ledger.Made) {
 		return false
 	}
-	l.compared, l.latest = len(l.opened), map[string][]bool{}
-	for i, same := range r.Search.Same(slices.Sorted(maps.Keys(l.opened))) {
-		l.latest[r.Search.Commits[i].ID] = same
+	l.compared, l.latest = len(l.opened), differences{}
+	for i, d := range r.Search.Differs(slices.Sorted(maps.Keys(l.opened))) {
+		l.latest[r.Search.Commits[i].ID] = d
 	}
 	return true
 }
 
-// refresh lets same follow what was opened. Both ends must have told that: what only the bad side reads is where
+// refresh lets differs follow what was opened. Both ends must have told that: what only the bad side reads is where
 // the culprit may be.
 func (l *learned) refresh(r *Run) {
 	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r) {
-		l.of, l.same = l.compared, l.latest
+		l.of, l.differs = l.compared, l.latest
 	}
 }
 
@@ -77,8 +84,9 @@ func ForeseeLearned(r *Run) {
 // expected is the prior of the commits, as far as an end has told what it opens.
 func expected(r *Run) []float64 {
 	out := slices.Clone(r.Span.Prior)
-	for i, c := range simplify(r.Span, r.Ledger.learned.latest) {
-		if c.Neutral {
+	commits, factor := simplify(r.Span, r.Ledger.learned.latest)
+	for i, c := range commits {
+		if out[i] *= factor[i]; c.Neutral {
 			out[i] = 0
 		}
 	}
@@ -114,7 +122,7 @@ func learn(r *Run) {
 	if r.Span.learned == l.of {
 		return
 	}
-	if r.Span.learned = l.of; !r.Span.narrow(l.same) {
+	if r.Span.learned = l.of; !r.Span.narrow(l.differs) {
 		return
 	}
 	if !r.Span.Blind || !r.Unlearn("the ends differ, and no commit changes a file that their builds and launches opened") {
@@ -159,7 +167,7 @@ func (r *Run) Unlearn(why string) bool {
 	if l.of < 0 || !r.Span.narrow(nil) {
 		return false
 	}
-	l.of, r.Span.learned, l.same, l.latest = -1, -1, nil, nil
+	l.of, r.Span.learned, l.differs, l.latest = -1, -1, nil, nil
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
 	}
@@ -178,7 +186,7 @@ func anew(r *Run) {
 // Count records in the finding how many commits of the range can be the culprit.
 func (r *Run) Count() {
 	f, p := &r.Account.Finding, r.Span
-	p.narrow(r.Ledger.learned.same)
+	p.narrow(r.Ledger.learned.differs)
 	f.Range, f.Matter, f.Unread, f.Misread = len(p.Commits), 0, 0, r.Ledger.learned.of < 0
 	for i, c := range p.Commits {
 		if !c.Neutral {
@@ -194,14 +202,16 @@ func (p *Span) LeftOut(i int) bool {
 	return i >= 0 && p.Commits[i].Neutral && !p.declared[i].Neutral
 }
 
-// narrow makes those commits neutral that do not count by what was learned, and reports whether that changes any. With
-// nil it takes everything learned back.
-func (p *Span) narrow(same map[string][]bool) (changed bool) {
-	for i, now := range simplify(p, same) {
+// narrow makes those commits neutral that do not count by what was learned, and those unlikely that differ only nearby,
+// and reports whether that changes any. With nil it takes everything learned back.
+func (p *Span) narrow(d differences) (changed bool) {
+	commits, factor := simplify(p, d)
+	for i, now := range commits {
 		changed = changed || now.Neutral != p.Commits[i].Neutral || now.Key != p.Commits[i].Key
 		p.Commits[i] = now
 	}
-	if changed {
+	if changed = changed || !slices.Equal(factor, p.factor); changed {
+		p.factor = factor
 		p.Clear()
 	}
 	return changed
@@ -210,11 +220,11 @@ func (p *Span) narrow(same map[string][]bool) (changed bool) {
 // simplify returns the commits of a span as git log simplifies a history. Those that differ from their parents in nothing
 // that was opened are neutral, besides those of equal declared inputs, and so is a merge that does not differ from one
 // parent that descends from the good end: what its other parents bring does not count then. A commit that is like a
-// parent gets its key, so that they share their launches.
-func simplify(p *Span, same map[string][]bool) []bisect.Commit {
-	out := slices.Clone(p.declared)
-	if len(same) == 0 {
-		return out
+// parent gets its key, so that they share their launches. factor is that of each commit's prior.
+func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
+	out, factor = slices.Clone(p.declared), slices.Repeat([]float64{1}, len(p.declared))
+	if len(d) == 0 {
+		return out, factor
 	}
 	onward, counts := make([]bool, len(out)), make([]bool, len(out)) // they descend from the good end; the bad end from them
 	for i, c := range out {
@@ -227,40 +237,33 @@ func simplify(p *Span, same map[string][]bool) []bisect.Commit {
 			out[i].Neutral = true
 			continue
 		}
-		differs := len(c.Parents) == 0
-		for n, id := range c.Parents {
-			k, known := p.Index[id]
-			if n < len(same[c.ID]) && same[c.ID][n] || known && c.Neutral && c.Key != "" && p.keyAt(p.declared, k) == c.Key {
+		same := 0 // of its parents
+		for n, of := range d[c.ID] {
+			switch k, known := p.Index[c.Parents[n]]; of {
+			case bisect.Same:
+				same++
 				if _, ok := like[i]; known && (k < 0 || onward[k]) && !ok {
 					like[i] = k
 				}
-			} else {
-				differs = true
+			case bisect.Nearby:
+				factor[i] = nearby
 			}
 		}
 		k, found := like[i]
-		out[i].Neutral = c.Neutral || !differs || found
-		switch {
-		case !found:
-			for _, k := range c.InRange {
-				counts[k] = true
-			}
-		case k >= 0:
+		if found && k >= 0 {
 			counts[k] = true
 		}
-	}
-	for i := range out {
-		if k, ok := like[i]; ok && p.keyAt(out, k) != "" {
-			out[i].Key = p.keyAt(out, k)
+		for _, k := range c.InRange {
+			counts[k] = counts[k] || !found
 		}
+		out[i].Neutral = c.Neutral || found || same > 0 && same == len(c.Parents)
 	}
-	return out
-}
-
-// keyAt is the key of the commit with an index among those of a span, GoodEnd included.
-func (p *Span) keyAt(commits []bisect.Commit, i int) string {
-	if i < 0 {
-		return p.GoodKey
+	keys := map[string]string{p.Good.Commit: p.GoodKey}
+	for i, c := range out {
+		if k, ok := like[i]; ok && keys[p.Id(k)] != "" {
+			out[i].Key = keys[p.Id(k)]
+		}
+		keys[c.ID] = out[i].Key
 	}
-	return commits[i].Key
+	return out, factor
 }

@@ -508,7 +508,7 @@ func Within(r *Run, lo, hi int) (sub *Run, index []int) {
 	for k, i := range index {
 		in.weight[k] = r.Span.weight[i]
 	}
-	in.narrow(r.Ledger.learned.same)
+	in.narrow(r.Ledger.learned.differs)
 	in.Clear()
 	sub = NewRun(r.Ctx, r.Search, r.Ledger, in)
 	sub.Inner, sub.Most, sub.Account.onStep = true, r.Most, r.Account.relay

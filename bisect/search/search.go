@@ -48,9 +48,9 @@ type Search struct {
 	// Looked are trials made before the ends were known, of commits that may have become ends.
 	Looked []Trial
 
-	// Same reports, for each of Commits and each of its parents, that the two differ in nothing which concerns what launches
-	// have opened (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
-	Same func(opened []string) [][]bool
+	// Differs says, for each of Commits and each of its parents, what differs of what launches have opened
+	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
+	Differs func(opened []string) [][]bisect.Difference
 
 	OnStep func(bisect.Step)      // progress; may be nil
 	Spent  func() bool            // reports that the budget is used up; may be nil

@@ -16,6 +16,7 @@ type Span struct {
 	GoodKey string           // fingerprint of the good end's inputs
 	Index   map[string]int   // of a commit id; GoodEnd for the good end
 	weight  []float64        // of each commit before equal inputs clear any
+	factor  []float64        // of the weight, by what was learned
 	Prior   []float64        // of each commit as the culprit; 0 clears it
 	Within  []bool           // commits below the bad end; all, unless the range holds several changes
 	Usable  []bool           // can be launched
@@ -30,7 +31,7 @@ type Span struct {
 // NewSpan returns the span of a range whose good end has the inputs goodKey. It keeps no reference to commits.
 func NewSpan(commits []bisect.Commit, good bisect.Candidate, goodKey string) *Span {
 	n := len(commits)
-	p := &Span{Commits: slices.Clone(commits), declared: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
+	p := &Span{Commits: slices.Clone(commits), declared: slices.Clone(commits), Good: good, GoodKey: goodKey, Index: make(map[string]int, n), weight: make([]float64, n), factor: slices.Repeat([]float64{1}, n), Within: make([]bool, n), Usable: make([]bool, n), Proven: make([]bool, n)}
 	for i, c := range commits {
 		p.Index[c.ID], p.Within[i], p.weight[i] = i, true, 1
 	}
@@ -60,7 +61,7 @@ func (p *Span) Clear() {
 	for i, c := range p.Commits {
 		p.Usable[i] = !c.Neutral || i == len(p.Commits)-1
 		if !c.Neutral && p.Within[i] {
-			p.Prior[i] = p.weight[i]
+			p.Prior[i] = p.weight[i] * p.factor[i]
 		}
 		if c.Key == "" {
 			continue

@@ -2,16 +2,16 @@ package fileaccess
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// Same returns a function that tells which commits of a range differ from which of their parents in nothing that concerns
-// what builds and launches have opened. The commits are compared when it is first called; several goroutines may call it.
-func Same(ctx context.Context, repo *source.Repo, commits []bisect.Commit) func(opened []string) [][]bool {
+// Differs returns a function that tells, for each commit of a range and each of its parents, what differs of what builds and
+// launches have opened; nil where that cannot be told. The commits are compared when it is first called; several goroutines
+// may call it.
+func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit) func(opened []string) [][]bisect.Difference {
 	changes := sync.OnceValue(func() [][][]Change {
 		out := make([][][]Change, len(commits))
 		for i, c := range commits {
@@ -19,12 +19,16 @@ func Same(ctx context.Context, repo *source.Repo, commits []bisect.Commit) func(
 		}
 		return out
 	})
-	return func(opened []string) [][]bool {
+	return func(opened []string) [][]bisect.Difference {
 		all, set := changes(), NewOpened(opened)
-		out := make([][]bool, len(all))
+		out := make([][]bisect.Difference, len(all))
 		for i, parents := range all {
 			for _, list := range parents {
-				out[i] = append(out[i], !slices.ContainsFunc(list, set.Concerns))
+				most := bisect.Same
+				for _, c := range list {
+					most = max(most, set.Difference(c))
+				}
+				out[i] = append(out[i], most)
 			}
 		}
 		return out

@@ -3,6 +3,7 @@ package fileaccess
 import (
 	"path"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
@@ -37,27 +38,32 @@ type Change struct {
 	Folder string
 }
 
-// Concerns reports that a process which opened all this may notice a change. It says so too often rather than too
+// Difference says whether a process which opened all this may notice a change. It says so too often rather than too
 // seldom:
 //
 //   - A file that was opened counts with its content. So does anything that is not a plain file, a file that becomes
 //     executable or ceases to be, and what tells git how to write files: a process sees these without opening them.
-//   - A path that comes or goes counts in a folder in or below which something was opened, as its name may have been
-//     looked for or listed there, and where it is named like something that was opened, which it may shadow.
-func (o Opened) Concerns(c Change) bool {
+//   - A path that comes or goes counts where it is named like something that was opened, which it may shadow.
+//   - Another one is nearby in a folder in or below which something was opened, as its name may have been looked for or
+//     listed there.
+func (o Opened) Difference(c Change) bisect.Difference {
 	switch path.Base(c.Path) {
 	case ".gitattributes", ".gitmodules":
-		return true
+		return bisect.Different
 	}
 	for _, e := range []*source.Entry{c.Old, c.New} {
 		if e != nil && e.Mode != source.ModeFile && e.Mode != source.ModeExec {
-			return true
+			return bisect.Different
 		}
 	}
-	if c.Old == nil || c.New == nil {
-		return o.near[c.Folder] || o.names[path.Base(c.Path)]
+	there := c.Old != nil && c.New != nil // on both sides
+	switch {
+	case there && (c.Old.Mode != c.New.Mode || o.files[c.Path]), !there && o.names[path.Base(c.Path)]:
+		return bisect.Different
+	case !there && o.near[c.Folder]:
+		return bisect.Nearby
 	}
-	return c.Old.Mode != c.New.Mode || o.files[c.Path]
+	return bisect.Same
 }
 
 // changesIn lists what differs between two commits.

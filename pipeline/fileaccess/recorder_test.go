@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
 )
@@ -119,36 +120,36 @@ func TestWatchReadsAlong(t *testing.T) {
 	}
 }
 
-func TestConcerns(t *testing.T) {
+func TestDifference(t *testing.T) {
 	t.Parallel()
 	file := func(mode uint32) *source.Entry { return &source.Entry{Mode: mode, ID: "x"} }
 	set := NewOpened([]string{"src/main.c", "inc/deep/a.h", "data"})
 	for _, x := range []struct {
 		path, folder string
 		old, new     *source.Entry
-		want         bool
+		want         bisect.Difference
 	}{
-		{"src/main.c", "", file(source.ModeFile), file(source.ModeFile), true},
-		{"src/other.c", "", file(source.ModeFile), file(source.ModeFile), false},
-		{"other", "", file(source.ModeFile), file(source.ModeExec), true},
-		{"other", "", file(source.ModeLink), file(source.ModeLink), true},
-		{"other", "", file(source.ModeFile), file(source.ModeLink), true},
-		{"sub", "", file(source.ModeGitlink), file(source.ModeGitlink), true},
-		{"docs/.gitattributes", "", file(source.ModeFile), file(source.ModeFile), true},
-		{"docs/new", "docs", nil, file(source.ModeFile), false},
-		{"docs/a/b/new", "docs", nil, file(source.ModeFile), false},
-		{"docs/a/new", ".", nil, file(source.ModeFile), true}, // the root has a new folder
-		{"new", ".", nil, file(source.ModeFile), true},
-		{"src/new", "src", nil, file(source.ModeFile), true},
-		{"inc/new", "inc", nil, file(source.ModeFile), true}, // something was opened below
-		{"inc/deep/more/new", "inc/deep", nil, file(source.ModeFile), true},
-		{"docs/a.h", "docs", nil, file(source.ModeFile), true}, // it may shadow inc/deep/a.h
-		{"docs/old", "docs", file(source.ModeFile), nil, false},
-		{"data/old", "data", file(source.ModeFile), nil, true}, // data was listed
+		{"src/main.c", "", file(source.ModeFile), file(source.ModeFile), bisect.Different},
+		{"src/other.c", "", file(source.ModeFile), file(source.ModeFile), bisect.Same},
+		{"other", "", file(source.ModeFile), file(source.ModeExec), bisect.Different},
+		{"other", "", file(source.ModeLink), file(source.ModeLink), bisect.Different},
+		{"other", "", file(source.ModeFile), file(source.ModeLink), bisect.Different},
+		{"sub", "", file(source.ModeGitlink), file(source.ModeGitlink), bisect.Different},
+		{"docs/.gitattributes", "", file(source.ModeFile), file(source.ModeFile), bisect.Different},
+		{"docs/new", "docs", nil, file(source.ModeFile), bisect.Same},
+		{"docs/a/b/new", "docs", nil, file(source.ModeFile), bisect.Same},
+		{"docs/a/new", ".", nil, file(source.ModeFile), bisect.Nearby}, // the root has a new folder
+		{"new", ".", nil, file(source.ModeFile), bisect.Nearby},
+		{"src/new", "src", nil, file(source.ModeFile), bisect.Nearby},
+		{"inc/new", "inc", nil, file(source.ModeFile), bisect.Nearby}, // something was opened below
+		{"inc/deep/more/new", "inc/deep", nil, file(source.ModeFile), bisect.Nearby},
+		{"docs/a.h", "docs", nil, file(source.ModeFile), bisect.Different}, // it may shadow inc/deep/a.h
+		{"docs/old", "docs", file(source.ModeFile), nil, bisect.Same},
+		{"data/old", "data", file(source.ModeFile), nil, bisect.Nearby}, // data was listed
 	} {
 		c := Change{TreeChange: source.TreeChange{Path: x.path, Old: x.old, New: x.new}, Folder: x.folder}
-		if got := set.Concerns(c); got != x.want {
-			t.Errorf("%s: %v", x.path, got)
+		if got := set.Difference(c); got != x.want {
+			t.Errorf("%s: %d, want %d", x.path, got, x.want)
 		}
 	}
 }

@@ -214,7 +214,7 @@ func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []
 	}
 	changes, _ := fileaccess.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]})
 	for _, change := range slices.Concat(changes...) {
-		if within[change.Path] && set.Concerns(change) {
+		if within[change.Path] && set.Difference(change) != bisect.Same {
 			out = append(out, change.Path)
 		}
 	}
