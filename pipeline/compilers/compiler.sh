@@ -6,10 +6,10 @@ set +e +f +u +x # a Makefile may export SHELLOPTS
 real=@REAL@
 @OPTIONS@
 [ -n "$KBISECT_OBJECTS" ] || exec "$real" "$@"
-objects=$KBISECT_OBJECTS kit=/usr/lib/ nvcc='' first='' last=''
+objects=$KBISECT_OBJECTS toolkit=/usr/lib/ nvcc='' first='' last=''
 case $real in
 */nvcc)
-	nvcc=yes kit=${real%/*/*}/ first=$NVCC_PREPEND_FLAGS last=$NVCC_APPEND_FLAGS
+	nvcc=yes first=$NVCC_PREPEND_FLAGS last=$NVCC_APPEND_FLAGS
 	unset KBISECT_OBJECTS # the host compiler gets files with names of their own
 	;;
 esac
@@ -127,10 +127,11 @@ case $dep in
 esac
 # What else a text may depend on, or the assembler read; sources are looked through in keep.
 case $depfile$nl$key in
-- | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_*) exec "$real" "$@" ;;
+- | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_include*) exec "$real" "$@" ;;
 esac
 
-# names lists headers where those of a call are looked for, which may come and go as the build writes them.
+# names lists headers where those of a call are looked for, which may come and go as the build writes them, and those that
+# the files ask for by name.
 names() {
 	around=$dirs$nl
 	for file do
@@ -144,10 +145,15 @@ names() {
 		esac
 	done
 	IFS=$nl
+	asked=$(LC_ALL=C grep -h -o '__has_include[a-z_]* *( *[<"][^>"]*' -- "$@" 2>/dev/null)
+	[ -z "$asked" ] || asked=$(echo "$asked" | sed 's/.*[<"]//' | sort -u)
 	for dir in $around; do
 		case $dir in
 		'' | /usr/*) continue ;;
 		esac
+		for file in $asked; do
+			[ ! -e "$dir/$file" ] || printf '%s\n' "$dir/$file"
+		done
 		printf '%s\n' "$dir"/*.[hi]* "$dir"/*.cuh "$dir"/*/*.[hi]* "$dir"/*/*.cuh
 		for file do # deeper ones
 			case ${file#"$dir"/} in
@@ -242,10 +248,14 @@ keep() {
 			esac
 		fi
 		for file in ${line%\\}; do
+			case $nvcc$file in
+			"yes$KBISECT_ROOT"/*) ;;
+			yes/*/cuda_runtime.h) toolkit=${file%cuda_runtime.h} ;;
+			esac
 			case $#$file in
 			*:) ;;
 			*[\\$]*) return ;;
-			*[0-9]/usr/include/* | *[0-9]/usr/lib/* | *[0-9]"$kit"*) ;; # they do not change meanwhile
+			*[0-9]/usr/include/* | *[0-9]/usr/lib/* | *[0-9]"$toolkit"*) ;; # they do not change meanwhile
 			0* | *.h | *.hh | *.hpp | *.hxx | *.inc | *.inl | *.ipp | *.cuh) set -- "$@" "$file" ;;
 			*) return ;; # its names are not listed
 			esac
@@ -253,7 +263,7 @@ keep() {
 	done <"${depfile:-$new.d}"
 	[ $# -gt 0 ] || return
 	set +f
-	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e __has_ -- "$@" || return
+	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e '__has_include[a-z_]* *( *[^<" ]' -e __has_embed -- "$@" || return
 	# Nothing may have come or changed while the compiler ran, and the object must be its own.
 	[ "$before" = "$(names "$src")" ] && [ -z "$(find "$@" -newercc "$new" 2>&1)" ] && ! [ "$new" -nt "$out" ] || return
 	case $(names "$@") in

@@ -144,11 +144,20 @@ func TestProgramsOfOneSource(t *testing.T) {
 // nothing, and options that it gets by its own variables count.
 func TestNvcc(t *testing.T) {
 	tools := t.TempDir()
+	toolkit := filepath.Join(tools, "cuda", "include")
+	if err := os.MkdirAll(filepath.Join(toolkit, "cuda", "std"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"cuda_runtime.h": "#include <cuda/std/cstdint>\n", "cuda/std/cstdint": "#if __has_include(<cstdint>)\n#endif\n"} {
+		if err := os.WriteFile(filepath.Join(toolkit, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fake := fmt.Sprintf(`#!/bin/bash
 echo compiles >>%[1]s/log
 [ -z "$KBISECT_OBJECTS" ] || echo "the host compiler keeps objects"
 echo "ptxas info : Used 4 registers" >&2
-args=()
+args=(-include cuda_runtime.h -I %[1]s/../$(basename %[1]s)/cuda/include)
 for a in $NVCC_PREPEND_FLAGS "$@" $NVCC_APPEND_FLAGS; do
 	case $a in
 	-gencode=* | -Xptxas* | -use_fast_math | -dc | -x | cu) ;;
@@ -253,10 +262,6 @@ func TestFilesWrittenMeanwhile(t *testing.T) {
 		os.RemoveAll(p.objects)
 		os.Mkdir(p.objects, 0o777)
 	}
-	p.write("s.c", "#ifdef __has_include\n#if __has_include(\"gen.h\")\nint main(void) { return 4; }\n#else\nint main(void) { return 3; }\n#endif\n#endif\n")
-	if out, _ := p.sh("cc -c s.c && cc s.o && ./a.out; echo $?; touch gen.h; cc -c s.c && cc s.o && ./a.out; echo $?"); out != "3\n4\n" {
-		t.Errorf("a header that comes to be there: %q", out)
-	}
 }
 
 // Compiled headers, and headers that are found elsewhere deep below, make other objects.
@@ -270,6 +275,16 @@ func TestHeadersThatNoListNames(t *testing.T) {
 		}
 		if out, _ := p.sh(deep); out != want {
 			t.Errorf("%d: %q", i, out)
+		}
+	}
+	for _, c := range []struct {
+		ask      string
+		compiled int // objects, and the program twice
+	}{{"\"gen.h\"", 4}, {" <deep/er/est/gen.h> ", 4}, {" \"gen.h\"", 4}, {"WHICH", 5}} {
+		p.write("s.c", "#define WHICH \"gen.h\"\n#ifdef __has_include\n#if __has_include("+c.ask+") || defined(__has_include_next) && 0\nint main(void) { return 4; }\n#else\nint main(void) { return 3; }\n#endif\n#endif\n")
+		out, n := p.sh("rm -rf gen.h x; cc -Ix -c s.c && cc -Ix -c s.c && cc s.o && ./a.out; echo $?; mkdir -p x/deep/er/est; touch gen.h x/deep/er/est/gen.h; cc -Ix -c s.c && cc s.o && ./a.out; echo $?")
+		if out != "3\n4\n" || n != c.compiled {
+			t.Errorf("%s comes to be there: %q, compiled %d times", c.ask, out, n)
 		}
 	}
 	for _, compile := range []string{"cc all.h", "cc -x c-header all.h -o all.h.gch"} {
