@@ -37,7 +37,7 @@ known() {
 # Only options that are known: with others an object may depend on more files, or not be all that is written.
 nl='
 '
-key="$real$nl$NVCC_CCBIN$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
+key="$real$nl$NVCC_CCBIN$nl$LIBRARY_PATH$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
 src='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links=''
 set -f
 for a in $first "$@" $last; do
@@ -116,7 +116,13 @@ fi
 case $compile$out in
 yes*.o | yes*.lo) ;;
 yes* | /dev/*) exec "$real" "$@" ;;
-*) [ -z "$links$LIBRARY_PATH$LD_RUN_PATH" ] || exec "$real" "$@" ;; # to libraries that the build may make
+*)
+	case :$LIBRARY_PATH: in
+	::) ;;
+	*::* | *:[!/]* | *"$KBISECT_ROOT"*) links=project ;;
+	esac
+	[ -z "$links$LD_RUN_PATH" ] || exec "$real" "$@" # libraries may be the build's
+	;;
 esac
 case $dep in
 -M*)
