@@ -3,6 +3,7 @@ package find
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -124,6 +125,56 @@ func TestBuildsFollowTheGoodEnd(t *testing.T) {
 	for id := range asked {
 		if !built[id] {
 			t.Errorf("%s was searched, and not built beside the launch of the bad end: %v", id, beside)
+		}
+	}
+}
+
+// When a proof begins, the clean builds of both sides are foreseen. No guess of the search takes their place where the search
+// is over then; that for a failure goes on, and the culprit is launched once more.
+func TestProofsBuildBothSidesAtOnce(t *testing.T) {
+	commits := numbered(16, 2)
+	for at := 1; at < len(commits)-1; at++ {
+		for _, slow := range []bool{false, true} {
+			bad, parent := commits[at].ID, commits[at].Parents[0]
+			var wishes, first []bisect.Request // the latest, and those when the proof begins
+			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Width: 3, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}}}
+			s.Ahead = func(next []bisect.Request) { wishes = next }
+			rng, clock := rand.New(rand.NewPCG(uint64(at), 3)), 0.0
+			s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+				if r.Clean && first == nil {
+					first = wishes
+				}
+				o := bisect.Outcome{Class: bisect.OK, Wall: 1, Built: true, Build: 8}
+				if clock++; slow {
+					y := 1 + 0.002*rng.NormFloat64()
+					if r.Candidate.Commit >= bad {
+						y *= 1.3
+					}
+					o.At, o.Series = clock, []bisect.Series{{Metric: "time", Unit: "s", Values: []float64{y}}}
+				} else if r.Candidate.Commit >= bad {
+					o.Class = bisect.Wrong
+				}
+				return o, nil
+			})
+			if found, err := Culprits(t.Context(), s); err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad {
+				t.Fatalf("%s, slow %v: %+v, %v", bad, slow, found.Culprits, err)
+			}
+			want := map[bisect.Request]bool{
+				{Candidate: bisect.Candidate{Commit: parent}, Purpose: bisect.ConfirmParent, Clean: true}: true,
+				{Candidate: bisect.Candidate{Commit: bad}, Purpose: bisect.ConfirmCulprit, Clean: true}:   true,
+			}
+			if !slow {
+				want[bisect.Request{Candidate: bisect.Candidate{Commit: bad}, Purpose: bisect.Searching}] = true
+			}
+			got := map[bisect.Request]bool{}
+			for _, r := range first {
+				if slow || want[build(r)] {
+					got[build(r)] = true
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("%s, slow %v: %v, want %v", bad, slow, got, want)
+			}
 		}
 	}
 }

@@ -47,15 +47,16 @@ func foresees(r *Run) bool {
 	return r.Search.Width > 1 && r.Search.Phase != "build" && (r.Question == nil || !r.Question.Rules().OfBuilds)
 }
 
-// foreseeProof tells Search.Ahead that a claim is about to be proven: nothing but its clean builds is wanted then.
+// foreseeProof tells Search.Ahead that a claim is about to be proven: nothing but its clean builds is wanted then, and, of
+// a failure, the culprit as the search built it, which is launched once more before it is believed.
 func foreseeProof(r *Run, members []int) {
 	if !foresees(r) || r.Search.Fast || r.Search.Ahead == nil {
 		return
 	}
 	next := []bisect.Request{}
 	want := func(id string, why bisect.Purpose) {
-		if r.Ledger.count[launchKey{id, why}] == 0 {
-			next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Clean: true})
+		if n := r.Ledger.count[launchKey{id, why}]; n == 0 || why == bisect.Searching {
+			next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Nth: n, Clean: why != bisect.Searching})
 		}
 	}
 	culprit, parents := r.Span.Sides(members)
@@ -63,6 +64,9 @@ func foreseeProof(r *Run, members []int) {
 		want(p, bisect.ConfirmParent)
 	}
 	want(culprit, bisect.ConfirmCulprit)
+	if i := r.Span.Place(culprit); !r.Question.Rules().Timed && !r.Span.IsEnd(i) {
+		want(culprit, bisect.Searching)
+	}
 	r.Search.Ahead(next)
 }
 

@@ -210,7 +210,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 	}
 	enough := minAlikePairs
 	pick = largest(s.models)
-	if d, sd := s.models[pick].Step(); d < -2*sd {
+	if d, sd := s.models[pick].Step(); d < -2*sd && d+3*sd > -beyondModes {
 		enough *= 2 // looks faster, as it may when modes of the machine have fallen so
 	}
 	// Machines with modes hide a step at first, so a few pairs are never enough for this answer.
