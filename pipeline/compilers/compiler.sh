@@ -1,6 +1,6 @@
 #!/bin/sh
 # Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects, and programs of
-# one source: where a call, all that it reads, and the names of what it might find instead are those of an earlier one, what
+# one source; several are compiled one by one, and linked. Where a call, all that it reads, and the names of what it might find instead are those of an earlier one, what
 # that wrote is copied. When in doubt the compiler runs as if it stood here.
 set +e +f +u +x # a Makefile may export SHELLOPTS
 real=@REAL@
@@ -38,10 +38,13 @@ known() {
 nl='
 '
 key="$real$nl$NVCC_CCBIN$nl$LIBRARY_PATH$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
-src='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links=''
+src='' sources='' several='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links='' language=''
 set -f
 for a in $first "$@" $last; do
-	key="$key$nl$a"
+	case $a in
+	"$KBISECT_PART") key="$key$nl+" ;; # its name means nothing
+	*) key="$key$nl$a" ;;
+	esac
 	case $next in
 	out) out=$a next=''; continue ;;
 	dep) depfile=$a next=''; continue ;;
@@ -49,6 +52,7 @@ for a in $first "$@" $last; do
 	value) next=''; continue ;;
 	passed) known "$a" && next='' && continue || exec "$real" "$@" ;;
 	language)
+		language=$a
 		case $nvcc$a in
 		yescu) next=''; continue ;;
 		*-header) headers "$@" ;;
@@ -61,12 +65,11 @@ for a in $first "$@" $last; do
 	yes-arch=* | yes-gencode=* | yes--gpu-architecture=* | yes--generate-code=* | yes-diag-suppress=* | yes--diag-suppress=* | yes-t=* | yes--threads=* | yes-ccbin=* | yes--compiler-bindir=*) continue ;;
 	yes-use_fast_math | yes--use_fast_math | yes-expt-* | yes--expt-* | yes-extended-lambda | yes--extended-lambda | yes-lineinfo | yes--generate-line-info) continue ;;
 	yes-rdc=* | yes--std=* | yes-maxrregcount=* | yes--maxrregcount=* | yes--fmad=* | yes--ftz=* | yes--prec-* | yes-G | yes-forward-unknown-to-host-compiler) continue ;;
-	yes-dc) compile=yes; continue ;;
+	yes-dc) compile=yes language=device; continue ;;
 	yes-Xptxas | yes-Xcompiler | yes--ptxas-options | yes--compiler-options) next=passed; continue ;;
 	yes-Xptxas=* | yes-Xcompiler=* | yes--ptxas-options=* | yes--compiler-options=*) known "${a#*=}" && continue || exec "$real" "$@" ;;
 	yes*.cu)
-		[ -z "$src" ] || exec "$real" "$@"
-		src=$a
+		several=$src src=$a sources=$sources$nl$a
 		continue
 		;;
 	esac
@@ -99,14 +102,67 @@ for a in $first "$@" $last; do
 	-x*-header | *.[hH] | *.hh | *.hpp | *.hxx) headers "$@" ;;
 	-*) exec "$real" "$@" ;;
 	*.c | *.cc | *.cpp | *.cxx | *.C)
-		[ -z "$src" ] || exec "$real" "$@"
-		src=$a
+		several=$src src=$a sources=$sources$nl$a
 		;;
 	*) exec "$real" "$@" ;;
 	esac
 done
 set +f
 [ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] || exec "$real" "$@"
+new=${KBISECT_ROOT%/*}
+new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
+
+# one compiles one of several sources, into a file if one is named.
+one() {
+	into=$1 only=$2 skip=''
+	shift 2
+	for a do
+		shift
+		case $skip$a in
+		yes*) skip=''; continue ;;
+		-o | -L) skip=yes; continue ;;
+		-c | -l* | -L* | -Wl,*) continue ;;
+		esac
+		case $sources$nl in
+		*"$nl$a$nl"*) ;;
+		*) set -- "$@" "$a" ;;
+		esac
+	done
+	[ -z "$into" ] || set -- "$@" -o "$into"
+	KBISECT_OBJECTS=$objects KBISECT_PART=$into "$0" "$@" -c "$only"
+}
+if [ -n "$several" ]; then
+	case $compile$out in
+	yes?*) language=one ;; # object for all
+	esac
+	[ -z "$dep$depfile$target$language" ] || exec "$real" "$@"
+	IFS=$nl n=0 code=0
+	set -f
+	for file in ${sources#"$nl"}; do
+		unset IFS
+		n=$((n + 1)) into=$new.$n.o
+		[ -z "$compile" ] || into=''
+		one "$into" "$file" "$@" || {
+			code=$?
+			[ -z "$nvcc" ] || break
+		}
+	done
+	if [ -z "$compile" ] && [ $code = 0 ]; then
+		n=0
+		for a do
+			shift
+			case $sources$nl in
+			*"$nl$a$nl"*) n=$((n + 1)) a=$new.$n.o ;;
+			esac
+			set -- "$@" "$a"
+		done
+		"$real" "$@"
+		code=$?
+	fi
+	set +f
+	rm -f "$new".*.o
+	exit $code
+fi
 [ -z "$CPATH$C_INCLUDE_PATH$CPLUS_INCLUDE_PATH$COMPILER_PATH$GCC_EXEC_PREFIX$CCC_OVERRIDE_OPTIONS$DEPENDENCIES_OUTPUT$SUNPRO_DEPENDENCIES" ] || exec "$real" "$@"
 if [ -z "$out" ]; then
 	out=${src##*/}
@@ -161,15 +217,16 @@ names() {
 			[ ! -e "$dir/$file" ] || printf '%s\n' "$dir/$file"
 		done
 		printf '%s\n' "$dir"/*.[hi]* "$dir"/*.cuh "$dir"/*/*.[hi]* "$dir"/*/*.cuh
-		for file do # deeper ones
+		for file do
 			case ${file#"$dir"/} in
-			/*) ;;
-			*/*/*)
-				for other in $dirs; do
-					[ ! -e "$other/${file#"$dir"/}" ] || printf '%s\n' "$other/${file#"$dir"/}"
-				done
-				;;
+			/*) continue ;;
+			*/*/*) others=$dirs ;; # deeper ones
+			*.[hi]* | *.cuh) continue ;;
+			*) others=$around ;;
 			esac
+			for other in $others; do
+				[ ! -e "$other/${file#"$dir"/}" ] || printf '%s\n' "$other/${file#"$dir"/}"
+			done
 		done
 	done
 }
@@ -188,6 +245,7 @@ sum() {
 
 # What such a call has read last is listed in a file by the name of what it writes.
 name='' rest=${PWD#"$KBISECT_ROOT"}/$out
+[ "$out" != "$KBISECT_PART" ] || rest=${PWD#"$KBISECT_ROOT"}/$src+
 while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
 done
@@ -224,8 +282,6 @@ compile() {
 }
 
 [ -w "$objects" ] && [ -d "$objects" ] || exec "$real" "$@"
-new=${KBISECT_ROOT%/*}
-new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
 (: >"$new") 2>/dev/null || exec "$real" "$@"
 before=$(names "$src")
 exec 3>&1
@@ -262,8 +318,7 @@ keep() {
 			*:) ;;
 			*[\\$]*) return ;;
 			*[0-9]/usr/include/* | *[0-9]/usr/lib/* | *[0-9]"$toolkit"*) ;; # they do not change meanwhile
-			0* | *.h | *.hh | *.hpp | *.hxx | *.inc | *.inl | *.ipp | *.cuh) set -- "$@" "$file" ;;
-			*) return ;; # its names are not listed
+			*) set -- "$@" "$file" ;;
 			esac
 		done
 	done <"${depfile:-$new.d}"

@@ -57,7 +57,7 @@ func Tree(ctx context.Context, repo *source.Repo, from, commit string) (string, 
 // behind reports an entry behind which there may be other names: a link or a submodule.
 func behind(e *source.Entry) bool { return e.Mode == source.ModeLink || e.Mode == source.ModeGitlink }
 
-// headers are the extensions of files that are included. The wrapper keeps nothing of which others are.
+// headers are the extensions of files that are taken for headers of the system. Others are looked for by their names.
 var headers = []string{"", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".cuh"}
 
 func named(file string) bool { return slices.Contains(headers, path.Ext(file)) }

@@ -134,7 +134,12 @@ func TestProgramsOfOneSource(t *testing.T) {
 		{"a library of the project", "cc -c f.c && ar rc libf.a f.o 2>&1 && cc -o g g.c -L. -lf && ./g", "f\n", 2},
 		{"another such library", "sed -i 's/\"f\"/\"h\"/' f.c; cc -c f.c && ar rc libf.a f.o 2>&1 && cc -o g g.c -L. -lf && ./g", "h\n", 2},
 		{"a file for the linker", "cc -o g g.c -Wl,libf.a && ./g; cc -o g g.c -Wl,libf.a && ./g", "h\nh\n", 2},
-		{"of two sources", "cc -o g g.c f.c && ./g", "h\n", 1},
+		{"of two sources", "cc -Wall -o g g.c f.c && ./g", "h\n", 3},
+		{"of which one has changed", "sed -i 's/\"h\"/\"i\"/' f.c; cc -Wall -o g g.c f.c && ./g", "i\n", 2},
+		{"the other", "sed -i 's/f());/f()); puts(\"\");/' g.c; cc -Wall g.c f.c -o g -lm && ./g", "i\n\n", 2},
+		{"with a library of the project", "cc -Wall g.c f.c -o g -L. -lf && ./g", "i\n\n", 1},
+		{"objects of several", "rm -f f.o; cc -Wall -c g.c f.c && cc g.o f.o -o g && ./g", "i\n\n", 3},
+		{"again", "rm g.o f.o; cc -Wall -c g.c f.c && cc g.o f.o -o g && ./g", "i\n\n", 1},
 		{"objects", "cc -c main.c; cc -o prog main.o; rm main.o; cc -c main.c && cc main.o -o prog && ./prog", "y\n", 3},
 	} {
 		if out, n := p.sh("rm -f prog a.out g; " + c.script); out != c.out || n != c.compiled {
@@ -205,13 +210,13 @@ cc "${args[@]}" && for d in *.d; do [ ! -e "$d" ] || sed -i '1s/:/ :/' "$d"; don
 func TestWrapperIsLikeTheCompiler(t *testing.T) {
 	alone := newProject(t, t.TempDir(), "")
 	p := newProject(t, alone.dir, filepath.Join(t.TempDir(), "objects"))
-	files := []string{"s.c", "#include \"h/h.h\"\nstatic int unused;\nint f(int x) { int y; return x * H; }\nchar here[] = __FILE__;\n", "h/h.h", "#define H 3\n", "other.c", "int g;\n",
+	files := []string{"s.c", "#include \"h/h.h\"\nstatic int unused;\nint f(int x) { int y; return x * H; }\nchar here[] = __FILE__;\n", "h/h.h", "#define H 3\n", "other.c", "int g;\n", "main.c", "int f(int);\nint main(void) { return f(1) - 3; }\n",
 		"wrong.c", "#error no\n", "bin.c", "__asm__(\".data\\n.incbin \\\"data\\\"\\n\");\n", "data", "one", "p.cpp", "struct A { virtual ~A() {} }; A a;\n", "t.s", ".data\n", "args", "-O2\n"}
 	for _, script := range []string{
 		"cc -c s.c", "cc -c s.c -o s.o", "cc -o sub/s.o -c ./s.c -Wall -Wextra", "cc -c s.c -o s.lo -fPIC", "cc -g -c s.c", "cc -g3 -c s.c", "cc -O2 -march=native -c -o s.o s.c",
 		"cc -c -MD s.c", "cc -c -MMD -o sub/s.o s.c", "cc -c -MMD -MP -MF d.d -MT 'a b' s.c", "cc -MD -MF d.d -c s.c -o sub/s.o", "cc -c -MMD -MQ '$x' s.c", "cc -Wp,-MD,d.d -c s.c",
 		"cc -c wrong.c", "cc -Wall -Werror -c s.c", "cc -c nowhere.c", "cc -c s.c other.c", "cc -c s.c -o nowhere/s.o", "cc -S s.c", "cc -E s.c", "cc -c bin.c", "cc -c p.cpp", "cc -x c++ -c other.c",
-		"cc -c t.s", "cc -c @args s.c", "cc -c -fstack-usage s.c", "cc -c --coverage s.c", "cc -c -save-temps s.c", "cc -c -include h/h.h -D H2 -UH2 -D'S=\"a b\"' s.c", "cc -shared -fPIC s.c other.c -o lib.so",
+		"cc -c t.s", "cc -c @args s.c", "cc -c -fstack-usage s.c", "cc -c --coverage s.c", "cc -c -save-temps s.c", "cc -c -include h/h.h -D H2 -UH2 -D'S=\"a b\"' s.c", "cc -shared -fPIC s.c other.c -o lib.so", "cc -g main.c other.c s.c -o prog && ./prog", "cc -O2 main.c ./other.c s.c", "cc wrong.c s.c nowhere.c -o prog", "cc main.c other.c -o prog 2>&1 | grep -c undefined", "cc -c s.c other.c -o a.o", "cc -c s.c wrong.c other.c",
 		"cc -c -O0 s.c; cc -c -O3 s.c", "cc -c s.c -o", "cc -c", "cc", "cc --version", "echo 'int z;' | cc -x c -c - -o z.o", "cc -c s.c -o s.obj", "cc -c \"-DNL=a\nb\" s.c", "COMPILER_PATH=/ cc -c s.c", "cc -c $PWD/s.c -I$PWD",
 		"cc -c s.c -fdiagnostics-color=always -Wall", "cc -frecord-gcc-switches -c s.c", "cc -c s.c -Wl,-z,now -lm -L/ -pthread",
 		"cc -c -fsyntax-only s.c -o s.o", "cc -c -MP s.c", "cc -c -MT a s.c", "cc -MD -MF - -c s.c", "cc -c -MD -MF /dev/stdout s.c | cat", "CPATH=h cc -c s.c", "set -eu; export SHELLOPTS; cc -c s.c",
@@ -278,6 +283,21 @@ func TestHeadersThatNoListNames(t *testing.T) {
 		}
 		if out, _ := p.sh(deep); out != want {
 			t.Errorf("%d: %q", i, out)
+		}
+	}
+	// A text that is included need not be called a header.
+	const texts = "mkdir -p first; cc -Ifirst -Isecond -c t.c && cc t.o && ./a.out; echo $?"
+	p.write("t.c", "#include \"in/t.def\"\n#include <u.c>\nint main(void) { return T + U; }\n", "in/t.def", "#include \"v.c\"\n", "second/v.c", "#define T 1\n", "second/u.c", "#define U 10\n")
+	for i, c := range []struct {
+		file, text, want string
+		compiled         int
+	}{
+		{"other", "", "11\n", 2}, {"other", "", "11\n", 1}, {"second/v.c", "#define T 2\n", "12\n", 2}, {"first/u.c", "#define U 20\n", "22\n", 2},
+		{"in/v.c", "#define T 3\n", "23\n", 2}, {"other", "", "23\n", 1},
+	} {
+		p.write(c.file, c.text)
+		if out, n := p.sh(texts); out != c.want || n != c.compiled {
+			t.Errorf("%d, %s: %q, compiled %d times; want %q, %d times", i, c.file, out, n, c.want, c.compiled)
 		}
 	}
 	for _, c := range []struct {
