@@ -231,8 +231,10 @@ func (h *hello) fails(ctx context.Context) (why string, err error) {
 	}
 	before := readDevices(h.devices)
 	res, err := h.run(ctx, h.Hello.Run, helloRun)
+	over, cancel := context.WithTimeout(ctx, clearBound)
+	defer cancel()
 	for i, d := range h.devices { // else the next launch would take it for somebody else's process
-		d.Clear(ctx, before.before[i].Processes, clearBound)
+		d.Clear(over, before.before[i].Processes, clearBound)
 	}
 	printed := strings.TrimSpace(string(res.Tail))
 	switch {

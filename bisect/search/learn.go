@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -60,6 +61,11 @@ func (l *learned) compare(r *Run) bool {
 	}
 	l.compared, l.latest = len(l.opened), differences{}
 	for i, d := range r.Search.Differs(slices.Sorted(maps.Keys(l.opened))) {
+		for n := range d {
+			if r.Search.Fast && d[n] == bisect.Nearby { // no proof makes up for a guess
+				d[n] = bisect.Different
+			}
+		}
 		l.latest[r.Search.Commits[i].ID] = d
 	}
 	return true
@@ -164,9 +170,10 @@ func explained(r *Run) bool {
 // leave it in doubt.
 func (r *Run) Unlearn(why string) bool {
 	l := &r.Ledger.learned
-	if l.of < 0 || !r.Span.narrow(nil) {
+	if l.of < 0 || !slices.ContainsFunc(r.Span.Commits, func(c bisect.Commit) bool { return r.Span.LeftOut(r.Span.Index[c.ID]) }) {
 		return false
 	}
+	r.Span.narrow(nil)
 	l.of, r.Span.learned, l.differs, l.latest = -1, -1, nil, nil
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
@@ -219,8 +226,9 @@ func (p *Span) narrow(d differences) (changed bool) {
 
 // simplify returns the commits of a span as git log simplifies a history. Those that differ from their parents in nothing
 // that was opened are neutral, besides those of equal declared inputs, and so is a merge that does not differ from one
-// parent that descends from the good end: what its other parents bring does not count then. A commit that is like a
-// parent gets its key, so that they share their launches. factor is that of each commit's prior.
+// parent that descends from the good end: what its other parents bring does not count then, unless it gets to the bad end
+// otherwise. A commit that is like a parent gets its key, so that they share their launches. factor is that of each
+// commit's prior; a merge that differs only nearby from one parent has brought no more than that.
 func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
 	out, factor = slices.Clone(p.declared), slices.Repeat([]float64{1}, len(p.declared))
 	if len(d) == 0 {
@@ -231,7 +239,7 @@ func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
 		onward[i] = slices.Contains(c.Parents, p.Good.Commit) || slices.ContainsFunc(c.InRange, func(k int) bool { return onward[k] })
 	}
 	counts[len(out)-1] = true
-	like := map[int]int{} // the parent that a commit is like
+	like := make([]string, len(out)) // the parent that a commit is like
 	for i, c := range slices.Backward(out) {
 		if !counts[i] {
 			out[i].Neutral = true
@@ -241,28 +249,21 @@ func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
 		for n, of := range d[c.ID] {
 			switch k, known := p.Index[c.Parents[n]]; of {
 			case bisect.Same:
-				same++
-				if _, ok := like[i]; known && (k < 0 || onward[k]) && !ok {
-					like[i] = k
+				if same++; like[i] == "" && known && (k < 0 || onward[k]) {
+					like[i] = c.Parents[n]
 				}
 			case bisect.Nearby:
 				factor[i] = nearby
 			}
 		}
-		k, found := like[i]
-		if found && k >= 0 {
-			counts[k] = true
-		}
 		for _, k := range c.InRange {
-			counts[k] = counts[k] || !found
+			counts[k] = counts[k] || like[i] == "" || p.Id(k) == like[i]
 		}
-		out[i].Neutral = c.Neutral || found || same > 0 && same == len(c.Parents)
+		out[i].Neutral = c.Neutral || like[i] != "" || same > 0 && same == len(c.Parents)
 	}
 	keys := map[string]string{p.Good.Commit: p.GoodKey}
 	for i, c := range out {
-		if k, ok := like[i]; ok && keys[p.Id(k)] != "" {
-			out[i].Key = keys[p.Id(k)]
-		}
+		out[i].Key = cmp.Or(keys[like[i]], c.Key)
 		keys[c.ID] = out[i].Key
 	}
 	return out, factor

@@ -1,16 +1,31 @@
 #!/bin/sh
 # Stands in front of a compiler on the PATH of a workspace. It adds a candidate's options, and keeps objects, and programs of
-# one source; several are compiled one by one, and linked. Where a call, all that it reads, and the names of what it might find instead are those of an earlier one, what
-# that wrote is copied. When in doubt the compiler runs as if it stood here.
+# one source; several are compiled one by one, and linked. Where a call, all that it reads, and the names of what it might
+# find instead are those of an earlier one, what that wrote is copied. When in doubt the compiler runs as if it stood here.
 set +e +f +u +x # a Makefile may export SHELLOPTS
 real=@REAL@
 @OPTIONS@
 [ -n "$KBISECT_OBJECTS" ] || exec "$real" "$@"
-objects=$KBISECT_OBJECTS toolkit=/usr/lib/ nvcc='' first='' last=''
+objects=$KBISECT_OBJECTS toolkit=/usr/lib/ nvcc='' prepended='' appended=''
+
+# elsewhere reports that a compiler may be the project's.
+elsewhere() {
+	case $1 in
+	/usr/* | /opt/*) return 1 ;;
+	*/*) ;;
+	*) return 1 ;;
+	esac
+}
 case $real in
 */nvcc)
-	nvcc=yes first=$NVCC_PREPEND_FLAGS last=$NVCC_APPEND_FLAGS
-	unset KBISECT_OBJECTS # the host compiler gets files with names of their own
+	nvcc=yes prepended=$NVCC_PREPEND_FLAGS appended=$NVCC_APPEND_FLAGS
+	unset KBISECT_OBJECTS # keeping what the host compiler gets is of no use: its names differ from call to call
+	# These replace what nvcc.profile says.
+	[ -z "$INCLUDES$SYSTEM_INCLUDES$LIBRARIES$CUDAFE_FLAGS$PTXAS_FLAGS$NVVM_FLAGS$NVLINK_FLAGS$OCG_FLAGS$LLVMC_FLAGS" ] || exec "$real" "$@"
+	case $prepended$appended in
+	*-M* | *[\"\'\\]*) exec "$real" "$@" ;;
+	esac
+	elsewhere "$NVCC_CCBIN" && exec "$real" "$@"
 	;;
 esac
 compiled=$objects/new.headers # there is such a file once a build has compiled headers, which no list names
@@ -21,13 +36,14 @@ headers() {
 	exec "$real" "$@"
 }
 
-# known says that what is passed on to other compilers, with commas between, is.
+# known reports whether options that are passed on to other tools, with commas between, are known ones.
 known() {
 	IFS=,
 	set -- $1
 	unset IFS
 	for a do
 		case $a in
+		*[!-A-Za-z0-9_.=+]*) return 1 ;; # more words
 		-v | --verbose | --warn-* | -warn-* | -O? | -W* | -w | -fPIC | -fpic | -fopenmp | -fno-* | -ffast-math | -fvisibility=* | -m64 | -march=* | -pthread | -std=* | -g | -dlcm=*) ;;
 		*) return 1 ;;
 		esac
@@ -40,7 +56,7 @@ nl='
 key="$real$nl$NVCC_CCBIN$nl$LIBRARY_PATH$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
 src='' sources='' several='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links='' language=''
 set -f
-for a in $first "$@" $last; do
+for a in $prepended "$@" $appended; do
 	case $a in
 	"$KBISECT_PART") key="$key$nl+" ;; # its name means nothing
 	*) key="$key$nl$a" ;;
@@ -50,6 +66,11 @@ for a in $first "$@" $last; do
 	dep) depfile=$a next=''; continue ;;
 	dir) dirs=$dirs$nl$a next=''; continue ;;
 	value) next=''; continue ;;
+	host)
+		elsewhere "$a" && exec "$real" "$@"
+		next=''
+		continue
+		;;
 	passed) known "$a" && next='' && continue || exec "$real" "$@" ;;
 	language)
 		language=$a
@@ -61,20 +82,25 @@ for a in $first "$@" $last; do
 		;;
 	esac
 	case $nvcc$a in
-	yes-arch | yes-gencode | yes--gpu-architecture | yes--generate-code | yes-diag-suppress | yes--diag-suppress | yes-t | yes--threads | yes-ccbin | yes--compiler-bindir) next=value; continue ;;
-	yes-arch=* | yes-gencode=* | yes--gpu-architecture=* | yes--generate-code=* | yes-diag-suppress=* | yes--diag-suppress=* | yes-t=* | yes--threads=* | yes-ccbin=* | yes--compiler-bindir=*) continue ;;
-	yes-use_fast_math | yes--use_fast_math | yes-expt-* | yes--expt-* | yes-extended-lambda | yes--extended-lambda | yes-lineinfo | yes--generate-line-info) continue ;;
-	yes-rdc=* | yes--std=* | yes-maxrregcount=* | yes--maxrregcount=* | yes--fmad=* | yes--ftz=* | yes--prec-* | yes-G | yes-forward-unknown-to-host-compiler) continue ;;
+	yes-arch | yes-gencode | yes--gpu-architecture | yes--generate-code) next=value; continue ;;
+	yes-arch=* | yes-gencode=* | yes--gpu-architecture=* | yes--generate-code=*) continue ;;
+	yes-ccbin | yes--compiler-bindir) next=host; continue ;;
+	yes-t | yes--threads | yes-diag-suppress | yes--diag-suppress) next=value; continue ;;
+	yes-t=* | yes--threads=* | yes-diag-suppress=* | yes--diag-suppress=* | yes-lineinfo | yes--generate-line-info) continue ;;
+	yes-use_fast_math | yes--use_fast_math | yes-expt-* | yes--expt-* | yes-extended-lambda | yes--extended-lambda) continue ;;
+	yes-rdc=* | yes--std=* | yes-maxrregcount=* | yes--maxrregcount=* | yes--fmad=* | yes--ftz=* | yes--prec-*) continue ;;
+	yes-G | yes-forward-unknown-to-host-compiler) continue ;;
 	yes-dc) compile=yes language=device; continue ;;
 	yes-Xptxas | yes-Xcompiler | yes--ptxas-options | yes--compiler-options) next=passed; continue ;;
 	yes-Xptxas=* | yes-Xcompiler=* | yes--ptxas-options=* | yes--compiler-options=*) known "${a#*=}" && continue || exec "$real" "$@" ;;
+	yes[-@]*.cu) exec "$real" "$@" ;;
 	yes*.cu)
 		several=$src src=$a sources=$sources$nl$a
 		continue
 		;;
 	esac
 	case $a in
-	*"$nl"*) exec "$real" "$@" ;;
+	@* | *"$nl"*) exec "$real" "$@" ;;
 	-c) compile=yes ;;
 	-o) next=out ;;
 	-MD | -MMD) dep=$a ;;
@@ -93,7 +119,8 @@ for a in $first "$@" $last; do
 	-lm | -lc | -ldl | -lrt | -lpthread | -lstdc++ | -lgomp | -lcu* | -lnv*) ;; # the system's
 	-l*) links=$links$a ;;
 	-f*=*/* | -f*dump* | -f*list* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage* | -fdiagnostics-format*) exec "$real" "$@" ;;
-	-fmodule* | -fopt-info* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -fsyntax* | -ftest* | -fthin* | -ftime*) exec "$real" "$@" ;;
+	-f*file=* | -fdevice-time* | -fdiagnostics-[as]* | -fembed* | -fmemory-profile* | -fproc-stat*) exec "$real" "$@" ;;
+	-fmodule* | -fopt-info* | -fopt*record* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -fsyntax* | -ftest* | -fthin* | -ftime*) exec "$real" "$@" ;;
 	-Wl,*) links=$links$a ;; # the linker's
 	-W*,* | -mllvm) exec "$real" "$@" ;;
 	-D* | -U* | -f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) ;;
@@ -108,7 +135,10 @@ for a in $first "$@" $last; do
 	esac
 done
 set +f
-[ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] || exec "$real" "$@"
+[ -n "$src" ] && [ -z "$next" ] && [ ! -e "$compiled" ] && [ ! -d "$out" ] || exec "$real" "$@"
+case $nvcc$dirs$nl in
+*"$nl="* | yes*,*) exec "$real" "$@" ;; # below another folder, or several in one
+esac
 new=${KBISECT_ROOT%/*}
 new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
 
@@ -192,9 +222,8 @@ case $depfile$nl$key in
 - | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_include*) exec "$real" "$@" ;;
 esac
 
-# names lists headers where those of a call are looked for, which may come and go as the build writes them, and those that
-# the files ask for by name.
-names() {
+# around lists the folders in which files of a call look for others.
+around() {
 	around=$dirs$nl
 	for file do
 		case $file in
@@ -207,15 +236,33 @@ names() {
 		esac
 	done
 	IFS=$nl
-	asked=$(LC_ALL=C grep -h -o '__has_include[a-z_]* *( *[<"][^>"]*' -- "$@" 2>/dev/null)
-	[ -z "$asked" ] || asked=$(echo "$asked" | sed 's/.*[<"]//' | sort -u)
 	for dir in $around; do
 		case $dir in
-		'' | /usr/*) continue ;;
+		/usr/*) ;;
+		*) echo "$dir" ;;
 		esac
-		for file in $asked; do
-			[ ! -e "$dir/$file" ] || printf '%s\n' "$dir/$file"
+	done
+}
+
+# asked lists the headers that are there of those which the files ask for by name.
+asked() {
+	names=$(LC_ALL=C grep -h -o '__has_include[a-z_]* *( *[<"][^>"]*' -- "$@" 2>/dev/null) || return
+	names=$(echo "$names" | sed 's/.*[<"]//' | sort -u)
+	dirs=$(around "$@")
+	IFS=$nl
+	for dir in $dirs; do
+		for file in $names; do
+			[ ! -f "$dir/$file" ] || echo "$dir/$file"
 		done
+	done
+}
+
+# names lists headers where those of a call are looked for, which may come and go as the build writes them.
+names() {
+	(asked "$@")
+	around=$(around "$@")
+	IFS=$nl
+	for dir in $around; do
 		printf '%s\n' "$dir"/*.[hi]* "$dir"/*.cuh "$dir"/*/*.[hi]* "$dir"/*/*.cuh
 		for file do
 			case ${file#"$dir"/} in
@@ -284,9 +331,10 @@ compile() {
 [ -w "$objects" ] && [ -d "$objects" ] || exec "$real" "$@"
 (: >"$new") 2>/dev/null || exec "$real" "$@"
 before=$(names "$src")
-exec 3>&1
-err=$(compile "$@" 2>&1 >&3 3>&-)
+exec 9>&1 # make's jobs may use lower ones
+err=$(compile "$@" 2>&1 >&9 9>&-)
 code=$?
+exec 9>&-
 case $err in
 *"$new"*) exec "$real" "$@" ;; # the list cannot be written
 esac
@@ -314,17 +362,22 @@ keep() {
 			"yes$KBISECT_ROOT"/*) ;;
 			yes/*/cuda_runtime.h) toolkit=${file%cuda_runtime.h} ;;
 			esac
-			case $#$file in
+			case $file in
 			*:) ;;
 			*[\\$]*) return ;;
-			*[0-9]/usr/include/* | *[0-9]/usr/lib/* | *[0-9]"$toolkit"*) ;; # they do not change meanwhile
+			/usr/include/* | /usr/lib/* | "$toolkit"*) ;; # they do not change meanwhile
 			*) set -- "$@" "$file" ;;
 			esac
 		done
 	done <"${depfile:-$new.d}"
 	[ $# -gt 0 ] || return
 	set +f
-	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e '__has_include[a-z_]* *( *[^<" ]' -e __has_embed -- "$@" || return
+	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e __has_embed -e '__has_include[a-z_]* *( *["<]/' -- "$@" || return
+	# What asks for a header is understood if it names it there.
+	! LC_ALL=C sed -e 's/__has_include[a-z_]* *( *["<][^">]*[">]//g' -e 's/defined *(* *__has_include[a-z_]*//g' \
+		-e 's/^ *# *ifn*def *__has_include[a-z_]*//' -e 's/^ *# *elifn*def *__has_include[a-z_]*//' -- "$@" | grep -q __has_include || return
+	found=$(asked "$@")
+	[ -z "$found" ] || [ -z "$(IFS=$nl && find $found -newercc "$new" 2>&1)" ] || return
 	# Nothing may have come or changed while the compiler ran, and the object must be its own.
 	[ "$before" = "$(names "$src")" ] && [ -z "$(find "$@" -newercc "$new" 2>&1)" ] && ! [ "$new" -nt "$out" ] || return
 	case $(names "$@") in

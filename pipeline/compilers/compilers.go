@@ -1,4 +1,4 @@
-// Package compilers puts wrappers in front of the host compilers that a build finds on PATH. They add a candidate's
+// Package compilers puts wrappers in front of the compilers that a build finds on PATH. They add a candidate's
 // macros and options, and keep objects: what is compiled by the same command from files with the same content is compiled
 // once in a search. So a build from a clean tree takes little more time than one that starts from the last candidate's, and
 // no Makefile has to know what depends on what.
@@ -78,7 +78,7 @@ set -- "$@" `
 // it is complete if it exists. ccache goes by size and time: the same options give the same in every workspace, others give
 // others.
 func Write(dir string, options []string) (string, error) {
-	sum := sha256.Sum256([]byte(strings.Join(options, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(append([]string{script}, options...), "\x00")))
 	dir = filepath.Join(dir, "compilers-"+hex.EncodeToString(sum[:6]))
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
