@@ -222,8 +222,9 @@ case $depfile$nl$key in
 - | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_include*) exec "$real" "$@" ;;
 esac
 
-# around lists the folders in which files of a call look for others.
-around() {
+# names lists headers where those of a call are looked for, which may come and go as the build writes them. It is called in
+# a shell of its own.
+names() {
 	around=$dirs$nl
 	for file do
 		case $file in
@@ -236,33 +237,11 @@ around() {
 		esac
 	done
 	IFS=$nl
+	there
 	for dir in $around; do
 		case $dir in
-		/usr/*) ;;
-		*) echo "$dir" ;;
+		/usr/*) continue ;;
 		esac
-	done
-}
-
-# asked lists the headers that are there of those which the files ask for by name.
-asked() {
-	names=$(LC_ALL=C grep -h -o '__has_include[a-z_]* *( *[<"][^>"]*' -- "$@" 2>/dev/null) || return
-	names=$(echo "$names" | sed 's/.*[<"]//' | sort -u)
-	dirs=$(around "$@")
-	IFS=$nl
-	for dir in $dirs; do
-		for file in $names; do
-			[ ! -f "$dir/$file" ] || echo "$dir/$file"
-		done
-	done
-}
-
-# names lists headers where those of a call are looked for, which may come and go as the build writes them.
-names() {
-	(asked "$@")
-	around=$(around "$@")
-	IFS=$nl
-	for dir in $around; do
 		printf '%s\n' "$dir"/*.[hi]* "$dir"/*.cuh "$dir"/*/*.[hi]* "$dir"/*/*.cuh
 		for file do
 			case ${file#"$dir"/} in
@@ -274,6 +253,15 @@ names() {
 			for other in $others; do
 				[ ! -e "$other/${file#"$dir"/}" ] || printf '%s\n' "$other/${file#"$dir"/}"
 			done
+		done
+	done
+}
+
+# there lists the headers that are there of those which texts ask for by name.
+there() {
+	for file in $asked; do
+		for dir in $around; do
+			[ ! -f "$dir/$file" ] || echo "$dir/$file"
 		done
 	done
 }
@@ -290,8 +278,8 @@ sum() {
 	} | sha256sum
 }
 
-# What such a call has read last is listed in a file by the name of what it writes.
-name='' rest=${PWD#"$KBISECT_ROOT"}/$out
+# What such a call has read last is listed in a file by the name of what it writes, with the headers that were asked for.
+asked='' name='' rest=${PWD#"$KBISECT_ROOT"}/$out
 [ "$out" != "$KBISECT_PART" ] || rest=${PWD#"$KBISECT_ROOT"}/$src+
 while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
@@ -301,7 +289,10 @@ if [ -f "$list" ]; then
 	was=$(
 		set --
 		while IFS= read -r file; do
-			set -- "$@" "$file"
+			case $file in
+			"?"*) asked=$asked$nl${file#?} ;;
+			*) set -- "$@" "$file" ;;
+			esac
 		done <"$list"
 		sum "$@"
 	)
@@ -344,6 +335,15 @@ esac
 	exit $code
 }
 
+# ask sets asked to the headers that texts, lines of the files, ask for. What asks for one is understood if it names it there.
+ask() {
+	! echo "$texts" | LC_ALL=C sed -e 's/__has_include[a-z_]* *( *["<][^"/>][^">]*[">]//g' -e 's/defined *(* *__has_include[a-z_]*//g' \
+		-e 's/^ *# *ifn*def *__has_include[a-z_]*//' -e 's/^ *# *elifn*def *__has_include[a-z_]*//' | grep -q __has_include || return
+	asked=$(echo "$texts" | LC_ALL=C grep -o '__has_include[a-z_]* *( *[<"][^>"]*' | sed 's/.*[<"]//' | sort -u)
+	found=$(names "$@" >/dev/null; there)
+	[ -z "$found" ] || [ -z "$(IFS=$nl && find $found -newercc "$new" 2>&1)" ]
+}
+
 # keep keeps what was written, by the files that the compiler lists.
 keep() {
 	[ ! -e "$compiled" ] || return
@@ -372,12 +372,12 @@ keep() {
 	done <"${depfile:-$new.d}"
 	[ $# -gt 0 ] || return
 	set +f
-	! LC_ALL=C grep -q -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e __has_embed -e '__has_include[a-z_]* *( *["<]/' -- "$@" || return
-	# What asks for a header is understood if it names it there.
-	! LC_ALL=C sed -e 's/__has_include[a-z_]* *( *["<][^">]*[">]//g' -e 's/defined *(* *__has_include[a-z_]*//g' \
-		-e 's/^ *# *ifn*def *__has_include[a-z_]*//' -e 's/^ *# *elifn*def *__has_include[a-z_]*//' -- "$@" | grep -q __has_include || return
-	found=$(asked "$@")
-	[ -z "$found" ] || [ -z "$(IFS=$nl && find $found -newercc "$new" 2>&1)" ] || return
+	texts=$(LC_ALL=C grep -h -e '\.incbin' -e '\.include' -e __DATE__ -e __TIME__ -e __TIMESTAMP__ -e __has_include -e __has_embed -- "$@")
+	case $texts in
+	'') ;;
+	*.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_embed*) return ;;
+	*) ask "$@" || return ;;
+	esac
 	# Nothing may have come or changed while the compiler ran, and the object must be its own.
 	[ "$before" = "$(names "$src")" ] && [ -z "$(find "$@" -newercc "$new" 2>&1)" ] && ! [ "$new" -nt "$out" ] || return
 	case $(names "$@") in
@@ -392,7 +392,7 @@ keep() {
 		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return
 		cp "$out" "$new.o" && mv "$new.o" "$kept.o" || return
 	fi
-	printf '%s\n' "$@" >"$list"
+	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$list"
 }
 keep 2>/dev/null
 rm -f "$new" "$new.d"
