@@ -43,6 +43,7 @@ func (r *Run) Foresee(i int) {
 	}
 }
 
+// foresees reports whether builds are forecast at all.
 func foresees(r *Run) bool {
 	return r.Search.Width > 1 && r.Search.Phase != "build" && (r.Question == nil || !r.Question.Rules().OfBuilds)
 }

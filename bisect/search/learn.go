@@ -10,9 +10,9 @@ import (
 	"github.com/kbisect/kbisect/bisect/belief"
 )
 
-// learned is what the launches of a ledger have opened, and which commits change it. It is a guess, since a
-// commit may read what none before it has read. So it narrows the search, never proves anything, and is dropped as
-// soon as launches contradict it.
+// learned is what the launches of a ledger have opened, and which commits change it. It is a guess, since a commit may
+// read what none before it has read. So it narrows the search, never proves anything, and is dropped as soon as launches
+// contradict it.
 type learned struct {
 	opened   map[string]bool
 	ends     [2]bool     // good, bad: a launch has told what it opened

@@ -20,7 +20,7 @@ case $real in
 */nvcc)
 	nvcc=yes prepended=$NVCC_PREPEND_FLAGS appended=$NVCC_APPEND_FLAGS
 	unset KBISECT_OBJECTS # keeping what the host compiler gets is of no use: its names differ from call to call
-	# These replace what nvcc.profile says.
+	# It reads these besides nvcc.profile.
 	[ -z "$INCLUDES$SYSTEM_INCLUDES$LIBRARIES$CUDAFE_FLAGS$PTXAS_FLAGS$NVVM_FLAGS$NVLINK_FLAGS$OCG_FLAGS$LLVMC_FLAGS" ] || exec "$real" "$@"
 	case $prepended$appended in
 	*-M* | *[\"\'\\]*) exec "$real" "$@" ;;
@@ -112,16 +112,13 @@ for a in $prepended "$@" $appended; do
 		dir=${a#-I} dir=${dir#-isystem} dir=${dir#-iquote}
 		dirs=$dirs$nl${dir#-idirafter}
 		;;
-	-L | -L*) next=${a#-L} links=$links-L
-		[ -n "$next" ] && next='' || next=value
-		;;
+	-L) next=value links=yes ;;
 	-D | -U | -include | -isysroot) next=value ;;
 	-lm | -lc | -ldl | -lrt | -lpthread | -lstdc++ | -lgomp | -lcu* | -lnv*) ;; # the system's
-	-l*) links=$links$a ;;
+	-L* | -l* | -Wl,*) links=yes ;;
 	-f*=*/* | -f*dump* | -f*list* | -fauto* | -fbasic* | -fbranch* | -fcallgraph* | -fcompare* | -fcoverage* | -fdiagnostics-format*) exec "$real" "$@" ;;
 	-f*file=* | -fdevice-time* | -fdiagnostics-[as]* | -fembed* | -fmemory-profile* | -fproc-stat*) exec "$real" "$@" ;;
 	-fmodule* | -fopt-info* | -fopt*record* | -fpch* | -fplugin* | -fprofile* | -fsave* | -fstack-usage | -fsyntax* | -ftest* | -fthin* | -ftime*) exec "$real" "$@" ;;
-	-Wl,*) links=$links$a ;; # the linker's
 	-W*,* | -mllvm) exec "$real" "$@" ;;
 	-D* | -U* | -f* | -m* | -O* | -W* | -w | -std=* | -ansi | -pedantic* | -pipe | -pthread | -nostd* | -stdlib=*) ;;
 	-g | -g[0123] | -ggdb | -ggdb[0123] | -gdwarf-[2345] | -g[cs]olumn-info | -gline-tables-only) ;;
@@ -205,7 +202,7 @@ yes* | /dev/*) exec "$real" "$@" ;;
 *)
 	case :$LIBRARY_PATH: in
 	::) ;;
-	*::* | *:[!/]* | *"$KBISECT_ROOT"*) links=project ;;
+	*::* | *:[!/]* | *"$KBISECT_ROOT"*) links=yes ;;
 	esac
 	[ -z "$links$LD_RUN_PATH" ] || exec "$real" "$@" # libraries may be the build's
 	;;
