@@ -389,7 +389,8 @@ keep() {
 		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return
 		cp "$out" "$new.o" && mv "$new.o" "$kept.o" || return
 	fi
-	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$list"
+	# Another call that reads the list finds it whole.
+	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$new.x" && mv "$new.x" "$list"
 }
 keep 2>/dev/null
 rm -f "$new" "$new.d"
