@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +192,65 @@ func TestCommitsAreBuiltBesideEndsThatTakeLong(t *testing.T) {
 			b.Ahead(nil)
 			if built := strings.Contains(b.said(), "search"); built != long {
 				t.Errorf("a commit was built beside the ends: %v; builds: %q", built, b.said())
+			}
+		})
+	}
+}
+
+// What the build of an end opens is told while it runs. Commits that were chosen by it are built at once, beside that build.
+func TestCommitsAreBuiltBesideTheEndThatTellsOfThem(t *testing.T) {
+	build := "#!/bin/sh\necho $KBISECT_PURPOSE >>$BENCH_LOG; cat kernel.c\nwhile ! grep -q search $BENCH_LOG; do sleep 0.01; done\n"
+	files := []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\n"), fixtures.Write("kernel.c", "x")}
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, files, []fixtures.Change{fixtures.Write("kernel.c", "1")}, []fixtures.Change{fixtures.Write("f", "2")})
+	b.Config.Recipe.Learn = true
+	b.jobs(4)
+	b.ahead.Began = time.Now().Add(time.Hour) // no end takes long
+	bad := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[2]}, Purpose: bisect.EndBad}
+	b.Ahead([]bisect.Request{bad})
+	var told [][]string
+	Listen(b.Pipeline, func(opened []string, after float64) {
+		if told = append(told, opened); after <= 0 {
+			t.Errorf("told after %v s", after)
+		}
+		b.Ahead(append([]bisect.Request{bad}, b.wishes(1)...))
+	})
+	b.test(0, bisect.EndGood)
+	Listen(b.Pipeline, nil)
+	if want := []string{"build.sh", "kernel.c"}; len(told) < 2 || !slices.Equal(told[0], want) || !slices.Equal(told[len(told)-1], want) {
+		t.Errorf("told %q, want %q while it is built and afterwards", told, want)
+	}
+	b.test(2, bisect.EndBad)
+	if n := len(told); !strings.Contains(b.said(), "search") || n != len(told) {
+		t.Errorf("told %d times; builds: %q", len(told), b.said())
+	}
+	b.Ahead(nil)
+}
+
+// The clean build of a proof waits for the ordinary one of the same commit, which it can copy, but only where builds leave
+// something to copy.
+func TestCleanBuildsFollowThoseThatTheyCopy(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		t.Run(fmt.Sprint(kept), func(t *testing.T) {
+			t.Parallel()
+			build := "#!/bin/sh\ncc -c f.c\ntest $KBISECT_PURPOSE = end-good && exit\necho begin-$KBISECT_PURPOSE >>$BENCH_LOG\nsleep 0.3\n"
+			if !kept { // the builds are made at a time
+				build = "#!/bin/sh\necho begin-$KBISECT_PURPOSE >>$BENCH_LOG\ntest $KBISECT_PURPOSE = end-good && exit\nwhile ! grep -q confirm $BENCH_LOG; do sleep 0.01; done\n"
+			}
+			files := []fixtures.Change{fixtures.Script("build.sh", build+"echo end-$KBISECT_PURPOSE >>$BENCH_LOG\n"), fixtures.Script("run.sh", "#!/bin/sh\n"), fixtures.Write("f.c", "int f;")}
+			b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, files, []fixtures.Change{fixtures.Write("f.c", "int g;")})
+			b.Config.Recipe.Objects = true
+			b.jobs(4)
+			b.test(0, bisect.EndGood)
+			proof := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.ConfirmCulprit, Clean: true}
+			b.Ahead(append(b.wishes(1), proof))
+			b.test(0, bisect.EndGood)
+			b.test(1, bisect.Searching)
+			if o, err := b.Sample(t.Context(), proof); err != nil || o.Class != bisect.OK {
+				t.Fatalf("%s, %v", o.Describe(), err)
+			}
+			said := b.said()
+			if searched, proven := strings.Index(said, "end-search"), strings.Index(said, "begin-confirm"); searched < 0 || proven < 0 || kept != (searched < proven) {
+				t.Errorf("objects kept: %v; builds: %q", kept, said)
 			}
 		})
 	}

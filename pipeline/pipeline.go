@@ -66,6 +66,7 @@ type Pipeline struct {
 	endured map[bisect.MarkKind]bool             // disturbances that come with every trial: repeating does not help
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
 	shared  sharedLaunches
+	heard   func(opened []string, after float64) // see [Listen]
 }
 
 // New makes a pipeline and its working folder; a folder that cannot be made is an [bisect.InfraError]. ctx lives as
@@ -139,8 +140,12 @@ func (p *Pipeline) Ahead(next []bisect.Request) {
 	p.ahead.Want(next)
 }
 
-// Width is how many requests [Pipeline.Ahead] can make use of: the number of workspaces for builds ahead, or 1.
-func (p *Pipeline) Width() int {
+// Listen has heard told what the builds of trials that are asked for have opened so far, and for how many seconds they
+// have run. It is called while a trial is made, which waits for it. Nil ends that.
+func Listen(p *Pipeline, heard func(opened []string, after float64)) { p.heard = heard }
+
+// Width is how many requests [Pipeline.Ahead] makes use of at a time, at least 1, and how many more when there is time for it.
+func (p *Pipeline) Width() (wide, more int) {
 	return p.ahead.Width()
 }
 
@@ -473,6 +478,7 @@ func (p *Pipeline) build(ctx context.Context, w *workspace.Workspace, r bisect.R
 	w.Share = workspace.Share{}
 	job := p.job(r)
 	job.Report = p.Config.report(r)
+	job.Opened = p.heard
 	built, err := trial.Build(ctx, w, job)
 	if err == nil && built.Crowded && built.Outcome.Class != "" {
 		beside, end := p.ahead.Solo()

@@ -132,7 +132,13 @@ func (j *job) remarks() {
 func (j *job) ask() error {
 	j.r.Foresee(belief.GoodEnd)
 	search.Soon(j.r, search.Wanted{Commit: j.r.Span.Id(j.r.Span.Bad()), Purpose: bisect.EndBad})
+	listen := j.r.Search.Listen
+	if listen == nil {
+		listen = func(func([]string, float64)) {}
+	}
+	listen(func(opened []string, after float64) { search.ForeseeOpened(j.r, opened, after) })
 	good, err := j.look(j.r.Span.Good.Commit, bisect.EndGood)
+	listen(nil)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,71 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 	}
 }
 
+// So does what its build has opened so far, while it runs. That reaches the builds alone: the search asks for the same launches,
+// as it does where it is resumed.
+func TestBuildsFollowTheBuildOfTheGoodEnd(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		commits := numbered(20+rng.IntN(300), 3)
+		last := commits[len(commits)-1].ID
+		bad := commits[rng.IntN(len(commits))].ID
+		files := func() (opened []string) { // of which a commit changes the one that its number ends in
+			for k := range 10 {
+				if rng.IntN(3) > 0 || bad[3] == byte('0'+k) || last[3] == byte('0'+k) {
+					opened = append(opened, fmt.Sprint(k))
+				}
+			}
+			return opened
+		}
+		whole, part := files(), files()
+		ask := func(listens bool) (asked []bisect.Request) {
+			var heard func([]string, float64)
+			var wishes []bisect.Request
+			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c000"}, Width: 15, Ahead: func(next []bisect.Request) { wishes = next }}
+			s.Differs = func(opened []string) (out [][]bisect.Difference) {
+				for _, c := range commits {
+					d := bisect.Same
+					if slices.Contains(opened, c.ID[3:]) {
+						d = bisect.Different
+					}
+					out = append(out, []bisect.Difference{d})
+				}
+				return out
+			}
+			if listens {
+				s.Listen = func(h func([]string, float64)) { heard = h }
+			}
+			s.Sampler = sampled(func(r bisect.Request) (bisect.Outcome, error) {
+				asked = append(asked, r)
+				if listens && (heard != nil) != (r.Purpose == bisect.EndGood && r.Nth == 0) {
+					t.Fatalf("seed %d: at %s it is listened: %v", seed, r.Purpose, heard != nil)
+				}
+				if heard != nil {
+					before := len(wishes)
+					heard(part, 1)
+					searched := slices.DeleteFunc(slices.Clone(wishes), func(w bisect.Request) bool { return w.Purpose != bisect.Searching })
+					if before == 0 || len(searched) == 0 || slices.ContainsFunc(searched, func(w bisect.Request) bool { return !slices.Contains(part, w.Candidate.Commit[3:]) }) {
+						t.Fatalf("seed %d: %d wishes, then %v, of what changes %v", seed, before, searched, part)
+					}
+				}
+				o := bisect.Outcome{Class: bisect.OK, Wall: 1, Opened: whole}
+				if r.Candidate.Commit >= bad {
+					o.Class = bisect.Wrong
+				}
+				return o, nil
+			})
+			if found, err := Culprits(t.Context(), s); err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != bad {
+				t.Fatalf("seed %d: %+v, %v", seed, found.Culprits, err)
+			}
+			return asked
+		}
+		if with, without := ask(true), ask(false); !slices.Equal(with, without) {
+			t.Errorf("seed %d: asked for %v, and without listening for %v", seed, with, without)
+		}
+	}
+}
+
 // What the good end opens tells which commits to build while the bad end is launched, which may take long.
 func TestBuildsFollowTheGoodEnd(t *testing.T) {
 	commits := numbered(64, 2)

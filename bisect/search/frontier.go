@@ -23,24 +23,37 @@ func (r *Run) Foresee(i int) {
 		return
 	}
 	next := []bisect.Request{}
-	defer func() {
-		if r.Search.Ahead != nil {
-			r.Search.Ahead(next)
-		}
-	}()
-	if !r.Ledger.launched[r.Span.Id(r.Span.Bad())] {
-		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: r.Span.Id(r.Span.Bad())}, Purpose: bisect.EndBad})
+	if bad := r.Span.Id(r.Span.Bad()); !r.Ledger.launched[bad] {
+		next = append(next, Wanted{Commit: bad, Purpose: bisect.EndBad}.next(r))
 	}
 	f := newFrontier(r)
-	picks := f.commits(i, r.Search.Width)
+	picks := f.commits(i, r.Search.Width+r.Search.More)
+	before := r.foreseen
 	r.foreseen = map[int]float64{}
-	for _, p := range picks {
-		r.foreseen[p.index] = 1
+	for _, p := range picks[:min(len(picks), r.Search.Width)] {
+		k := r.Span.Index[p.Commit]
+		r.foreseen[k] = min(1, before[k]+1.0/3) // the longer ago it was foreseen, the more of it is built
 	}
 	for _, p := range f.proofs(picks) {
-		id := r.Span.Id(p.index)
-		next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: p.purpose, Nth: r.Ledger.count[launchKey{id, p.purpose}], Clean: p.purpose != bisect.Searching})
+		next = append(next, p.next(r))
 	}
+	if r.Search.Ahead != nil {
+		r.Search.Ahead(next)
+	}
+}
+
+// next is the request that asking for a wanted launch leads to.
+func (w Wanted) next(r *Run) bisect.Request {
+	return requestOf(r.Ledger, r.Question, w.Commit, w.Purpose, r.Ledger.count[launchKey{w.Commit, w.Purpose}])
+}
+
+// proofOf lists what the proof launches that the culprit is among the members.
+func proofOf(p *Span, members []int) (next []Wanted) {
+	culprit, parents := p.Sides(members)
+	for _, id := range parents {
+		next = append(next, Wanted{Commit: id, Purpose: bisect.ConfirmParent})
+	}
+	return append(next, Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
 }
 
 // foresees reports whether builds are forecast at all.
@@ -54,19 +67,14 @@ func foreseeProof(r *Run, members []int) {
 	if !foresees(r) || r.Search.Fast || r.Search.Ahead == nil {
 		return
 	}
-	next := []bisect.Request{}
-	want := func(id string, why bisect.Purpose) {
-		if n := r.Ledger.count[launchKey{id, why}]; n == 0 || why == bisect.Searching {
-			next = append(next, bisect.Request{Candidate: bisect.Candidate{Commit: id}, Purpose: why, Nth: n, Clean: why != bisect.Searching})
+	proof, next := proofOf(r.Span, members), []bisect.Request{}
+	for _, w := range proof {
+		if r.Ledger.count[launchKey{w.Commit, w.Purpose}] == 0 {
+			next = append(next, w.next(r))
 		}
 	}
-	culprit, parents := r.Span.Sides(members)
-	for _, p := range parents {
-		want(p, bisect.ConfirmParent)
-	}
-	want(culprit, bisect.ConfirmCulprit)
-	if i := r.Span.Place(culprit); !r.Question.Rules().Timed && !r.Span.IsEnd(i) {
-		want(culprit, bisect.Searching)
+	if id := proof[len(proof)-1].Commit; !r.Question.Rules().Timed && !r.Span.IsEnd(r.Span.Place(id)) {
+		next = append(next, Wanted{Commit: id, Purpose: bisect.Searching}.next(r))
 	}
 	r.Search.Ahead(next)
 }
@@ -81,7 +89,7 @@ func Soon(r *Run, next ...Wanted) {
 	var out []bisect.Request
 	for _, w := range next {
 		if l.count[launchKey{w.Commit, w.Purpose}] == 0 {
-			out = append(out, requestOf(l, r.Question, w.Commit, w.Purpose, 0))
+			out = append(out, w.next(r))
 		}
 	}
 	l.Search.Soon(out)
@@ -90,10 +98,7 @@ func Soon(r *Run, next ...Wanted) {
 // decisions are the first launches of the commits that the next decisions lead to, where there are processors for wrong
 // guesses. Builds ahead have a forecast of their own, see Foresee.
 func decisions(r *Run) (next []Wanted) {
-	const (
-		most   = 15  // four decisions
-		likely = 0.1 // that it will be asked for
-	)
+	const most, likely = 15, 0.1 // four decisions; the chance that it is asked for
 	if !r.Search.Eager || r.Search.Width > 1 {
 		return nil
 	}
@@ -101,8 +106,8 @@ func decisions(r *Run) (next []Wanted) {
 	r.foreseen = map[int]float64{}
 	for _, p := range picks {
 		if p.chance >= likely {
-			r.foreseen[p.index] = p.chance
-			next = append(next, Wanted{Commit: r.Span.Id(p.index), Purpose: bisect.Searching})
+			r.foreseen[r.Span.Index[p.Commit]] = p.chance
+			next = append(next, p.Wanted)
 		}
 	}
 	return next
@@ -130,11 +135,7 @@ func likelyProofs(r *Run) (next []Wanted) {
 	}
 	slices.SortStableFunc(r.likely, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
 	for _, k := range r.likely {
-		culprit, parents := r.Span.Sides([]int{k})
-		for _, id := range parents {
-			next = append(next, Wanted{Commit: id, Purpose: bisect.ConfirmParent})
-		}
-		next = append(next, Wanted{Commit: culprit, Purpose: bisect.ConfirmCulprit})
+		next = append(next, proofOf(r.Span, []int{k})...)
 	}
 	return next
 }
@@ -183,9 +184,8 @@ func side(r *Run, i, n int) error {
 
 // pick is a launch that is wanted with some chance.
 type pick struct {
-	index   int
-	purpose bisect.Purpose
-	chance  float64
+	Wanted
+	chance float64
 }
 
 // frontier is what the decisions of a run lead to. weights holds, for each commit, the probability that it is the
@@ -239,7 +239,7 @@ func (f frontier) commits(i, n int) (picks []pick) {
 		if at < 0 {
 			continue
 		}
-		picks = append(picks, pick{at, bisect.Searching, p.high - p.low})
+		picks = append(picks, pick{Wanted{Commit: r.Span.Id(at), Purpose: bisect.Searching}, p.high - p.low})
 		if b := bad[at] / total; b > p.low && b < p.high {
 			open = append(open, part{p.low, b}, part{b, p.high})
 		}
@@ -283,18 +283,12 @@ func (f frontier) proofs(picks []pick) []pick {
 		if w < likely || !r.Span.Launchable(k) {
 			continue
 		}
-		wanted := []pick{{k, bisect.ConfirmCulprit, w}}
 		if r.Ledger.launched[r.Span.Id(k)] && !r.Span.IsEnd(k) { // it is launched once more before it is believed
-			picks = append(picks, pick{k, bisect.Searching, w})
+			picks = append(picks, pick{Wanted{Commit: r.Span.Id(k), Purpose: bisect.Searching}, w})
 		}
-		for _, id := range r.Span.Commits[k].Parents {
-			if p, ok := r.Span.Index[id]; ok {
-				wanted = append(wanted, pick{p, bisect.ConfirmParent, w})
-			}
-		}
-		for _, p := range wanted {
-			if len(r.Ledger.Of(r.Span.Id(p.index), p.purpose)) == 0 {
-				picks = append(picks, p)
+		for _, p := range proofOf(r.Span, []int{k}) {
+			if r.Ledger.count[launchKey{p.Commit, p.Purpose}] == 0 {
+				picks = append(picks, pick{p, w})
 			}
 		}
 	}

@@ -34,9 +34,6 @@ func (l *learned) take(t Trial) {
 	if t.Opened == nil {
 		return
 	}
-	if l.opened == nil {
-		l.opened = map[string]bool{}
-	}
 	for _, at := range t.Opened {
 		l.opened[at] = true
 	}
@@ -44,19 +41,19 @@ func (l *learned) take(t Trial) {
 	l.ends[1] = l.ends[1] || t.Purpose == bisect.EndBad
 }
 
-// In a large range, commits are compared with what was opened only where that costs less than one launch of an end.
+// In a large range, commits are compared with what was opened only where that costs less than the launch of an end.
 const (
 	alwaysCompared = 256    // commits
 	compareSeconds = 0.0005 // of one commit with its parents
 )
 
 // compare asks Search.Differs again if more was opened since it was last asked, and reports whether latest follows what was
-// opened.
-func (l *learned) compare(r *Run) bool {
+// opened. In a large range it must not take longer than worth, seconds.
+func (l *learned) compare(r *Run, worth float64) bool {
 	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared {
 		return l.latest != nil
 	}
-	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > longest(r.Ledger.Made) {
+	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > worth {
 		return false
 	}
 	l.compared, l.latest = len(l.opened), differences{}
@@ -74,7 +71,7 @@ func (l *learned) compare(r *Run) bool {
 // refresh lets differs follow what was opened. Both ends must have told that: what only the bad side reads is where
 // the culprit may be.
 func (l *learned) refresh(r *Run) {
-	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r) {
+	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r, longest(r.Ledger.Made)) {
 		l.of, l.differs = l.compared, l.latest
 	}
 }
@@ -82,9 +79,22 @@ func (l *learned) refresh(r *Run) {
 // ForeseeLearned forecasts again where an end has opened what was not known: the builds ahead need not wait for the
 // other end, whose launch may be a long one.
 func ForeseeLearned(r *Run) {
-	if l, before := &r.Ledger.learned, r.Ledger.learned.compared; l.compare(r) && l.compared != before {
+	l, before := &r.Ledger.learned, r.Ledger.learned.compared
+	if l.compare(r, longest(r.Ledger.Made)) && l.compared != before {
 		r.Foresee(belief.GoodEnd)
 	}
+}
+
+// ForeseeOpened forecasts by what the build of an end has opened after so many seconds. That reaches nothing but the builds
+// ahead, so that a resumed search, which does not hear of it, goes the same way.
+func ForeseeOpened(r *Run, opened []string, after float64) {
+	now, before, foreseen := &r.Ledger.learned, r.Ledger.learned, r.foreseen
+	*now = learned{opened: map[string]bool{}}
+	now.take(Trial{Outcome: bisect.Outcome{Opened: opened}})
+	if now.compare(r, after) {
+		r.Foresee(belief.GoodEnd)
+	}
+	*now, r.foreseen = before, foreseen
 }
 
 // expected is the prior of the commits, as far as an end has told what it opens.

@@ -46,7 +46,7 @@ type Ledger struct {
 
 // NewLedger returns a ledger that holds the launches made before the search began (Search.Looked).
 func NewLedger(s *Search) *Ledger {
-	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, on: map[bisect.TrialID]int{}, apart: map[int]bool{}, launched: map[string]bool{}}
+	l := &Ledger{Search: s, known: map[bisect.TrialID]int{}, count: map[launchKey]int{}, on: map[bisect.TrialID]int{}, apart: map[int]bool{}, launched: map[string]bool{}, learned: learned{opened: map[string]bool{}}}
 	for _, t := range s.Looked {
 		l.keep(t)
 	}
@@ -226,19 +226,15 @@ func tally(q Question, made []Trial) (t belief.Tally) {
 
 // Early reports whether any trial that counts failed early.
 func (l *Ledger) Early() bool {
-	for _, t := range l.Made {
-		if t.Early && !t.Void {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Made, func(t Trial) bool { return t.Early && !t.Void })
 }
 
+// patientTries is how many launches in full are enough: if early failures would have been passes, one will have shown it.
+const patientTries = 3
+
 // EarlyOnly is the commit that failed early most often and was not yet launched in full for the proof; "" where there
-// is none. Three launches in full are enough for all commits together: if early failures would have been passes, one
-// of these will have shown it.
+// is none, or where all commits together had patientTries.
 func (l *Ledger) EarlyOnly() (commit string) {
-	const enough = 3
 	early, patient, all := map[string]int{}, map[string]bool{}, 0
 	for _, t := range l.Made {
 		switch {
@@ -252,7 +248,7 @@ func (l *Ledger) EarlyOnly() (commit string) {
 	}
 	most := 0
 	for _, t := range l.Made {
-		if c := t.Candidate.Commit; !patient[c] && early[c] > most && all < enough {
+		if c := t.Candidate.Commit; !patient[c] && early[c] > most && all < patientTries {
 			commit, most = c, early[c]
 		}
 	}
@@ -262,7 +258,6 @@ func (l *Ledger) EarlyOnly() (commit string) {
 // Unconfirmed reports whether a commit failed early only, so that it may pass when it is launched in full. After three
 // launches of the proof that did not fail the question is left open.
 func (l *Ledger) Unconfirmed(commit string) bool {
-	const enough = 3
 	var early []bisect.Class
 	full, patient := map[bisect.Class]bool{}, 0
 	for _, t := range l.Of(commit, "") {
@@ -275,7 +270,7 @@ func (l *Ledger) Unconfirmed(commit string) bool {
 			patient++
 		}
 	}
-	return patient < enough && slices.ContainsFunc(early, func(c bisect.Class) bool { return !full[c] })
+	return patient < patientTries && slices.ContainsFunc(early, func(c bisect.Class) bool { return !full[c] })
 }
 
 // alwaysEarly reports whether some commit was stopped early every time it was launched, three times or more, or whether
@@ -387,9 +382,7 @@ func (l *Ledger) WarnDropped() string {
 // helpDoubted reports whether launches of a commit ended differently, and those that neither started early nor found
 // caches did not. That help may be why, so the commit gets none until they differ as well.
 func helpDoubted(l *Ledger, q Question, id string) bool {
-	made := l.Of(id, "")
-	all := tally(q, made)
-	plain := tally(q, slices.DeleteFunc(made, func(t Trial) bool { return t.Ahead }))
+	all, plain := tally(q, l.Of(id, "")), tally(q, slices.DeleteFunc(l.Of(id, ""), func(t Trial) bool { return t.Ahead }))
 	return all.Wavers() && !plain.Wavers()
 }
 

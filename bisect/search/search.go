@@ -45,6 +45,7 @@ type Search struct {
 	// cannot be compared with times on another: as many as AtOnce, or none.
 	Devices []string
 	Width   int // builds at a time: as many commits are foreseen, and preferred; 0 or 1: none
+	More    int // builds besides, when there is time for them
 	// Looked are trials made before the ends were known, of commits that may have become ends.
 	Looked []Trial
 
@@ -56,6 +57,8 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
+	// Listen has heard called while a trial is made, with what its build has opened after so many seconds; nil ends that. May be nil.
+	Listen func(heard func(opened []string, after float64))
 	// Soon gets the launches that are likely next and may start while others run: the first of the bad end and those of a
 	// proof and, if Eager, those of the commits that the next decisions lead to. It may be nil.
 	Soon  func([]bisect.Request)

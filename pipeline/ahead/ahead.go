@@ -33,7 +33,8 @@ type Builds struct {
 		sync.Mutex
 		launches int
 	}
-	group sync.WaitGroup
+	group   sync.WaitGroup
+	objects *workspace.Objects
 
 	mu     sync.Mutex
 	wishes []bisect.Request // likeliest first, see wish
@@ -67,6 +68,7 @@ const (
 	nice       = 10                     // lets a build ahead give way to everything else
 	lookEvery  = 100 * time.Millisecond // between two looks at how much the machine can run
 	moreSpares = 1                      // workspaces besides one for each build at a time: a finished build keeps its own
+	mostIdle   = 16                     // more of them, at most as many as builds at a time, for when processors would be idle
 	longBuild  = time.Second            // an end that is still building then takes long enough to guess which commits matter
 )
 
@@ -77,11 +79,19 @@ func New(ctx context.Context, root *workspace.Root, n int, learn bool) *Builds {
 	if gauge.Most() < 2 {
 		return nil
 	}
-	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, held: map[int]bisect.Request{}}
-	for i := range gauge.Most() + moreSpares {
+	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, objects: root.Objects, held: map[int]bisect.Request{}}
+	for i := range gauge.Most() + moreSpares + idle(gauge) {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
 	return a
+}
+
+// idle is how many wishes are built for when processors would be idle: where these are few, a finished build is asked for first.
+func idle(g *capacity.Gauge) int {
+	if n := g.Most(); n > 3 {
+		return min(n, mostIdle)
+	}
+	return 0
 }
 
 // wish is the part of a request on which its build depends; its other fields are zero, so that wishes can be compared.
@@ -97,6 +107,7 @@ func (a *Builds) Want(next []bisect.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.before, a.wishes = a.wishes, nil
+	a.learn = a.learn && len(a.asked) == 0 // while an end is built, they rest on what it has opened so far
 	for _, r := range next {
 		a.wishes = append(a.wishes, wish(r))
 	}
@@ -195,7 +206,7 @@ func (a *Builds) begin() {
 		if slices.Contains(needless, r) || a.find(r) != nil {
 			continue
 		}
-		if unsure && r.Purpose == bisect.Searching {
+		if unsure && r.Purpose == bisect.Searching || follows(a, r) {
 			waiting = true
 			continue
 		}
@@ -209,6 +220,14 @@ func (a *Builds) begin() {
 	if busy > 0 || waiting {
 		a.again()
 	}
+}
+
+// follows reports that a wish is for a clean build of what is being built in the ordinary way, of which it will be a copy. The
+// caller holds mu.
+func follows(a *Builds, r bisect.Request) bool {
+	same := func(o bisect.Request) bool { return o.Candidate == r.Candidate && !o.Clean }
+	beside := a.running() > 0 && slices.ContainsFunc(a.asked, same) || slices.ContainsFunc(a.spares, func(s *spare) bool { return s.busy() && same(s.wish) })
+	return r.Clean && beside && a.objects.Kept()
 }
 
 // again calls begin once more after a while: by then processors may be idle, and memory short or free.
@@ -281,7 +300,7 @@ func (a *Builds) start(s *spare, r bisect.Request) {
 	job := *a.job
 	job.Request = r
 	job.Bounds.Hurry, job.Bounds.Past = "", 0
-	job.Clean, job.Suspected, job.Report = r.Clean, false, nil
+	job.Clean, job.Suspected, job.Report, job.Opened = r.Clean, false, nil, nil
 	job.Working = a.quiet.RLocker()
 	w, done := s.w, s.done
 	a.group.Go(func() {
@@ -300,12 +319,13 @@ func (a *Builds) start(s *spare, r bisect.Request) {
 	})
 }
 
-// Width is how many wishes can be built at a time or lie ready, at least 1.
-func (a *Builds) Width() int {
+// Width is how many wishes are built at a time, at least 1, and how many more may lie ready.
+func (a *Builds) Width() (wide, more int) {
 	if a == nil {
-		return 1
+		return 1, 0
 	}
-	return len(a.spares)
+	more = idle(a.gauge)
+	return len(a.spares) - more, more
 }
 
 // Note takes in how many processors and how much memory a build used, by which the next ones are admitted.

@@ -13,10 +13,12 @@ package fileaccess
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,16 +38,22 @@ type Recorder struct {
 	dirs   map[int32]string // by watch, relative to the root; "." is the root
 	opened map[string]bool
 	blind  bool          // something was missed, or asked of git
-	ended  chan struct{} // closed when the process has ended
 	read   chan struct{} // closed when no event is read any more
+	told   func(opened []string)
+
+	mu    sync.Mutex    // for the deadline of the next read, and
+	ended chan struct{} // closed when the process has ended
 }
 
 // Start begins to note what is opened below root, in folders that are there by now: what a process makes itself is no
 // input. Quiet puts the reading off until Stop: nothing of it runs beside a process whose times count.
 //
+// Told, which may be nil, gets what was opened so far, sorted, each time that nothing more is opened for a while: a compiler
+// has then read its sources, long before it ends. Stop waits for it.
+//
 // A watch that cannot be set, as where a user's watches are used up, learns nothing.
-func Start(root string, quiet bool) *Recorder {
-	w := &Recorder{dirs: map[int32]string{}, opened: map[string]bool{}, ended: make(chan struct{}), read: make(chan struct{})}
+func Start(root string, quiet bool, told func(opened []string)) *Recorder {
+	w := &Recorder{dirs: map[int32]string{}, opened: map[string]bool{}, read: make(chan struct{}), told: told, ended: make(chan struct{})}
 	if err := w.start(root); err != nil {
 		w.blind = true
 		close(w.read)
@@ -113,25 +121,51 @@ func without(d fs.DirEntry) bool {
 	return ok && st.Nlink == 2
 }
 
-// pause lets events gather, so that a busy build is not disturbed by each of them. The queue of the kernel holds
-// 16384 by default.
-const pause = 10 * time.Millisecond
+const (
+	// pause lets events gather, so that a busy build is not disturbed by each of them. The queue of the kernel holds
+	// 16384 by default.
+	pause = 10 * time.Millisecond
+
+	settled = 250 * time.Millisecond // without a file opened for the first time
+)
 
 // follow reads events as they come, until the process has ended.
 func (w *Recorder) follow() {
 	defer close(w.read)
-	for buf := make([]byte, 64<<10); ; {
+	var until time.Time // when what was opened is told; zero: nothing was that is not told
+	for buf := make([]byte, 64<<10); w.awaits(until); {
 		n, err := w.events.Read(buf)
-		if err != nil {
-			w.blind = w.blind || !errors.Is(err, os.ErrDeadlineExceeded)
+		switch {
+		case err == nil:
+			before := len(w.opened)
+			if folder.Events(buf[:n], w.note); len(w.opened) > before && w.told != nil {
+				until = time.Now().Add(settled)
+			}
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			w.blind = true
 			return
 		}
-		folder.Events(buf[:n], w.note)
+		if !until.IsZero() && !time.Now().Before(until) && !w.blind {
+			until = time.Time{}
+			w.told(slices.Sorted(maps.Keys(w.opened)))
+		}
 		select {
 		case <-time.After(pause):
 		case <-w.ended:
-			return
 		}
+	}
+}
+
+// awaits lets the next read wait for events until a time, zero for ever, and reports false once the process has ended.
+func (w *Recorder) awaits(until time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.ended:
+		return false
+	default:
+		w.blind = w.events.SetReadDeadline(until) != nil || w.blind
+		return true
 	}
 }
 
@@ -161,12 +195,13 @@ func (w *Recorder) Stop() (opened []string, ok bool) {
 	}
 	// Closing takes the kernel 10 to 20 ms: nothing has to wait for it.
 	defer func() { go w.events.Close() }()
-	close(w.ended)
 	// A reader that waits for events is let go; what lies in the queue is read here.
-	if err := w.events.SetReadDeadline(time.Now()); err != nil {
-		w.blind = true
-	}
+	w.mu.Lock()
+	close(w.ended)
+	err := w.events.SetReadDeadline(time.Now())
+	w.mu.Unlock()
 	<-w.read
+	w.blind = w.blind || err != nil
 	for buf := make([]byte, 64<<10); !w.blind; {
 		n, err := unix.Read(w.fd, buf)
 		if errors.Is(err, unix.EAGAIN) {
@@ -180,9 +215,5 @@ func (w *Recorder) Stop() (opened []string, ok bool) {
 	if w.blind {
 		return nil, false
 	}
-	for at := range w.opened {
-		opened = append(opened, at)
-	}
-	slices.Sort(opened)
-	return opened, true
+	return slices.Sorted(maps.Keys(w.opened)), true
 }

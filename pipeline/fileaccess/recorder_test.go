@@ -25,7 +25,7 @@ func opens(t *testing.T, quiet bool, script string) (opened []string, ok bool) {
 	if err := os.Symlink("../a/g", filepath.Join(dir, "c", "link")); err != nil {
 		t.Fatal(err)
 	}
-	w := Start(dir, quiet)
+	w := Start(dir, quiet, nil)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -60,6 +60,29 @@ func TestWatchSeesWhatIsOpened(t *testing.T) {
 	}
 }
 
+// What was opened is told while the process runs, once it opens nothing new.
+func TestWatchTellsWhatIsOpenedSoFar(t *testing.T) {
+	t.Parallel()
+	dir, heard := t.TempDir(), t.TempDir()
+	gittest.WriteFiles(t, dir, map[string]string{"f": "x", "g": "x"}, 0o666)
+	var told []string
+	w := Start(dir, false, func(opened []string) {
+		told = append(told, strings.Join(opened, " "))
+		gittest.WriteFiles(t, heard, map[string]string{fmt.Sprint(len(told)): ""}, 0o666)
+	})
+	cmd := exec.Command("sh", "-c", "for f in f g; do cat $f; n=$((n+1)); while [ ! -e $0/$n ]; do sleep 0.01; cat f; done; done", heard)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, ok := w.Stop(); !ok || !slices.Equal(got, []string{"f", "g"}) {
+		t.Errorf("%q %v", got, ok)
+	}
+	if want := []string{"f", "f g"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
 // A watch that may have missed something learns nothing, nor does one of a process that asks git.
 func TestWatchThatLearnsNothing(t *testing.T) {
 	t.Parallel()
@@ -74,7 +97,7 @@ func TestWatchThatLearnsNothing(t *testing.T) {
 		files[fmt.Sprintf("%d/f", i)] = "x"
 	}
 	gittest.WriteFiles(t, dir, files, 0o666)
-	w := Start(dir, true)
+	w := Start(dir, true, nil)
 	for range 60 { // events of one file are joined only if they follow one another
 		for name := range files {
 			if _, err := os.ReadFile(filepath.Join(dir, name)); err != nil {
@@ -85,7 +108,7 @@ func TestWatchThatLearnsNothing(t *testing.T) {
 	if got, ok := w.Stop(); ok {
 		t.Errorf("with more events than the queue holds it has seen %d files", len(got))
 	}
-	if got, ok := Start(filepath.Join(dir, "missing"), false).Stop(); ok {
+	if got, ok := Start(filepath.Join(dir, "missing"), false, nil).Stop(); ok {
 		t.Errorf("of a folder that is not there: %q", got)
 	}
 }
@@ -95,7 +118,7 @@ func TestWatchReadsAlong(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	gittest.WriteFiles(t, dir, map[string]string{"f": "x", "g": "x"}, 0o666)
-	w := Start(dir, false)
+	w := Start(dir, false, nil)
 	for range 5 {
 		for i := range 5000 {
 			f, err := os.Open(filepath.Join(dir, []string{"f", "g"}[i%2]))

@@ -35,6 +35,7 @@ type Job struct {
 	Suspected bool                                    // a step of this candidate was blamed on another process before
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	Working   sync.Locker                             // held while kbisect itself works, not the build; may be nil
+	Opened    func(opened []string, after float64)    // told what it has opened after so many seconds, while it runs and when it has ended; may be nil
 
 	objects *workspace.Objects // that the build may use; nil for none
 	apart   bool               // it may not
@@ -47,6 +48,13 @@ func (j *Job) working() (end func()) {
 	}
 	j.Working.Lock()
 	return j.Working.Unlock
+}
+
+// tell hands on what a build that began then has opened.
+func (j *Job) tell(opened []string, began time.Time) {
+	if j.Opened != nil && len(opened) > 0 {
+		j.Opened(opened, time.Since(began).Seconds())
+	}
 }
 
 // Built is how a build went.
@@ -74,6 +82,9 @@ func (p Recipe) Holds(w *workspace.Workspace, c bisect.Candidate) bool {
 // that fails is repeated clean, so that no candidate is blamed for what another one left.
 func Build(ctx context.Context, w *workspace.Workspace, j Job) (Built, error) {
 	p := j.Recipe
+	if j.Report == nil {
+		j.Report = func(string, time.Duration) {}
+	}
 	if _, err := os.Stat(w.Dir); err == nil && len(p.Plan.Build) > 0 && p.Holds(w, j.Request.Candidate) {
 		return Built{}, nil // launched again as it is
 	}
@@ -140,7 +151,7 @@ func (j *Job) mayBuildOn(ctx context.Context, w *workspace.Workspace) (bool, err
 func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b Built, err error) {
 	defer j.working()()
 	p, r := j.Recipe, j.Request
-	j.report("export", 0)
+	j.Report("export", 0)
 	within := ctx
 	if limit := j.Bounds.limit("build"); limit > 0 {
 		var cancel context.CancelFunc
@@ -172,12 +183,6 @@ func (j *Job) export(ctx context.Context, w *workspace.Workspace, clean bool) (b
 	return b, err
 }
 
-func (j *Job) report(doing string, limit time.Duration) {
-	if j.Report != nil {
-		j.Report(doing, limit)
-	}
-}
-
 // compile runs the build command, or fetches from the cache what it would make. Trouble with the cache only costs
 // time: it is logged, and the candidate is built.
 func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err error) {
@@ -191,12 +196,13 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		} else if hit {
 			w.Contents.Facts, w.Contents.Made = factsOf(kept), true
 			w.Notes.Add(w.Contents.Facts.Opened, len(w.Contents.Facts.Opened) > 0)
+			j.tell(w.Contents.Facts.Opened, time.Now())
 			o.CacheHit = true
 			return b, nil
 		}
 	}
 	limit := j.Bounds.inForce("build")
-	j.report("build", limit)
+	j.Report("build", limit)
 	if j.objects = objects(p, w); j.apart {
 		j.objects = nil
 	}
@@ -204,10 +210,9 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	if err != nil {
 		return b, err
 	}
-	log := p.LogFile(r, "build")
-	noted := func() {}
+	log, noted, began := p.LogFile(r, "build"), func() {}, time.Now()
 	if p.Learn {
-		noted = w.Note(false)
+		noted = w.Note(false, func(opened []string) { j.tell(opened, began) })
 	}
 	rest()
 	res, err := w.Run(ctx, proc.Spec{
@@ -239,6 +244,7 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	}
 	if p.Learn {
 		w.Contents.Facts.Opened = w.Notes.Opened()
+		j.tell(w.Contents.Facts.Opened, began)
 	}
 	if key != "" && !j.perhapsLate(b) {
 		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}

@@ -76,7 +76,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	// One launch of a candidate tells what others open as well.
 	if p.Learn && !w.Contents.Noted {
 		w.Contents.Noted = true
-		defer w.Note(o.Request.Timing)()
+		defer w.Note(o.Request.Timing, nil)()
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {

@@ -35,8 +35,8 @@ func (n *Notes) Opened() []string {
 }
 
 // Note begins to note what is opened in the export, before a process is run; done ends it, when the process and all that it
-// started are gone. Quiet is for processes whose times count: nothing of it runs beside them.
-func (w *Workspace) Note(quiet bool) (done func()) {
-	recorder := fileaccess.Start(w.Dir, quiet)
+// started are gone. Quiet is for processes whose times count: nothing of it runs beside them. For told see [fileaccess.Start].
+func (w *Workspace) Note(quiet bool, told func(opened []string)) (done func()) {
+	recorder := fileaccess.Start(w.Dir, quiet, told)
 	return func() { w.Notes.Add(recorder.Stop()) }
 }

@@ -3,6 +3,7 @@ package workspace
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,14 @@ func ObjectsOf(w *Workspace) *Objects {
 func (o *Objects) Dir() string {
 	_ = os.MkdirAll(o.dir, 0o777) // without it everything is compiled
 	return o.dir
+}
+
+// Kept reports whether any were kept: a build that follows another one of the same commit is then probably a copy.
+func (o *Objects) Kept() bool {
+	entries, _ := os.ReadDir(o.dir)
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return strings.HasSuffix(e.Name(), ".o") && !strings.HasPrefix(e.Name(), "new.")
+	})
 }
 
 // Base is the commit with which others are compared: the first that was asked for.

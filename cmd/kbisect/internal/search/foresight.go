@@ -122,7 +122,7 @@ func (f foresight) guess(r bisect.Request, chance float64) []bisect.Guess {
 func (f foresight) history(plan search.Search) (stop func() error) {
 	// The repetitions get copies and no callbacks: what they assume must not reach the display, the store or the search
 	// that is really going on.
-	plan.OnProgress, plan.OnProspect, plan.Weigh, plan.OnStep, plan.Spent, plan.Left, plan.Ahead, plan.Soon, plan.Redo, plan.Batch, plan.Apart = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	plan.OnProgress, plan.OnProspect, plan.Weigh, plan.OnStep, plan.Spent, plan.Left, plan.Ahead, plan.Listen, plan.Soon, plan.Redo, plan.Batch, plan.Apart = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	const most = 5000 // commits: repeating the search of a larger range takes too long
 	return f.start(func(ctx context.Context, below bisect.Sampler, chance *float64) {
 		if len(plan.Commits) > most {

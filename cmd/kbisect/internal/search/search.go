@@ -361,13 +361,14 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	}
 	plan := search.Search{
 		Commits: commits, Good: bisect.Candidate{Commit: s.good}, GoodKey: t.Range.GoodKey,
-		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{session: t}.builds, Width: t.Pipe.Width(),
+		Options: s.options, All: t.Policy.All, Faster: t.Policy.Improvement, Looked: looked, Redo: t.Redo, Ahead: foresight{session: t}.builds,
 		OnStep:     func(step bisect.Step) { t.Display.Step(step); s.keepStep(step) },
 		Spent:      t.Spent,
 		OnProspect: func(p bisect.Prospect) error { return s.expensive(ctx, p) },
 		Weigh:      func() []float64 { return priors(ctx, t, commits) }, OnProgress: t.Display.Belief,
 		Past: func(c metric.Channel) bisect.Scatter { return t.Policy.Past[c.Name()] },
 	}
+	plan.Width, plan.More = t.Pipe.Width()
 	if t.Policy.Budget > 0 {
 		plan.Left = func() float64 { return (t.Policy.Budget - t.Elapsed()).Seconds() }
 	}
@@ -375,6 +376,9 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 	// A device that disagrees with the others is set apart. Devices are numbered from 1 and slots from 0.
 	plan.Apart = func(device int) { t.Slots.Leave(device - 1) }
 	if t.Cluster == nil && t.Policy.Spread == "" { // what is timed is launched in the first slot
+		if len(t.Slots.Each) == 1 { // else another launch may end meanwhile
+			plan.Listen = func(heard func(opened []string, after float64)) { pipeline.Listen(t.Pipe, heard) }
+		}
 		plan.Soon = func(next []bisect.Request) {
 			if t.OneByOne {
 				next = nil
