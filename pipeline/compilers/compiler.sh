@@ -275,14 +275,16 @@ sum() {
 	} | sha256sum
 }
 
-# What such a call has read last is listed in a file by the name of what it writes, with the headers that were asked for.
+# What such calls have read is listed in files by the name of what they write, with the headers that were asked for: one
+# for each set of names, of which there are a few where headers come and go.
 asked='' name='' rest=${PWD#"$KBISECT_ROOT"}/$out
 [ "$out" != "$KBISECT_PART" ] || rest=${PWD#"$KBISECT_ROOT"}/$src+
 while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
 done
 list=$objects/$name%$rest
-if [ -f "$list" ]; then
+for was in "$list"%%?; do
+	[ -f "$was" ] || continue
 	was=$(
 		set --
 		while IFS= read -r file; do
@@ -290,7 +292,7 @@ if [ -f "$list" ]; then
 			"?"*) asked=$asked$nl${file#?} ;;
 			*) set -- "$@" "$file" ;;
 			esac
-		done <"$list"
+		done <"$was"
 		sum "$@"
 	)
 	was=${was%% *}
@@ -303,7 +305,7 @@ if [ -f "$list" ]; then
 		fi
 		exec "$real" "$@"
 	fi
-fi
+done
 
 # compile has it list all that it reads, system headers too: another header may be found under their names.
 compile() {
@@ -389,8 +391,10 @@ keep() {
 		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return
 		cp "$out" "$new.o" && mv "$new.o" "$kept.o" || return
 	fi
-	# Another call that reads the list finds it whole.
-	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$new.x" && mv "$new.x" "$list"
+	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$new.x" || return
+	sum=$(cksum <"$new.x")
+	sum=${sum%% *}
+	mv "$new.x" "$list%%${sum#"${sum%?}"}" # whole, for calls that read it meanwhile
 }
 keep 2>/dev/null
 rm -f "$new" "$new.d"

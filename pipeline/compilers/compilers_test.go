@@ -103,6 +103,12 @@ func TestObjectsAreKept(t *testing.T) {
 		{"its value", func() {}, "-DX=6", "6 3 it's \"y\"\n", 2},
 		{"both at once", func() {}, "-DX=6 -Dunused", "6 3 it's \"y\"\n", 2},
 		{"the value before", func() {}, "-DX=5", "5 3 it's \"y\"\n", 1},
+		{"one header more", func() { p.write("x.h", "#include \"y.h\"\n", "y.h", "#define X 7\n#define Y \"z\"\n") }, "", "7 3 z\n", 3}, // the other source may find it, too
+		{"without it", func() {
+			p.write("x.h", "#ifndef X\n#define X 1\n#endif\n#define Y \"it's \\\"y\\\"\"\n")
+			os.Remove(filepath.Join(p.dir, "y.h"))
+		}, "-DX=5", "5 3 it's \"y\"\n", 1},
+		{"with it again", func() { p.write("x.h", "#include \"y.h\"\n", "y.h", "#define X 7\n#define Y \"z\"\n") }, "", "7 3 z\n", 1},
 		{"a header that shadows", func() {
 			p.write("inc/stdio.h", "int printf(const char *, ...);\n#define f() 9\n", "main.c", "#include <stdio.h>\nint main(void) { printf(\"%d\\n\", f()); }\n")
 		}, "-Iinc", "9\n", 3}, // the other source may find it, too
