@@ -26,7 +26,7 @@ type Gauge struct {
 	memory func() (free, all int64) // bytes
 
 	mu      sync.Mutex
-	used    float64 // processors of one build, the most so far; 0: none has ended
+	used    float64 // processors of one build; 0: none has ended
 	peak    int64   // bytes of one build, the most so far
 	bound   int     // builds at a time, where more have filled the memory; 0: none
 	started int     // builds that may run before one has ended
@@ -54,11 +54,12 @@ func (g *Gauge) Most() int {
 	return max(1, min(len(g.cpus), runtime.GOMAXPROCS(0))) // a group may have a share of the processors only
 }
 
-// Learn takes in what a build used: processors on average, and peak bytes.
+// Learn takes in what a build used: processors on average, and peak bytes. Once everything has been compiled, builds may use
+// fewer processors, which is believed bit by bit.
 func (g *Gauge) Learn(processors float64, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.used, g.peak = max(g.used, processors), max(g.peak, bytes)
+	g.used, g.peak = max(processors, (g.used+processors)/2), max(g.peak, bytes)
 }
 
 // Filled notes that so many builds at a time have filled the memory.

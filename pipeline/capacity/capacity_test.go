@@ -44,10 +44,20 @@ func TestGauge(t *testing.T) {
 	} {
 		if c.processors > 0 {
 			c.gauge.Learn(c.processors, c.bytes)
-			c.gauge.Learn(c.processors/2, c.bytes/2) // a smaller one changes nothing
+			c.gauge.Learn(c.processors/2, c.bytes/2) // a single smaller one does not change that
 		}
 		if got := admitted(c.gauge); got != c.want {
 			t.Errorf("%s: %d builds at a time, want %d", name, got, c.want)
+		}
+	}
+	// A build of everything is followed by such as compile a file or two.
+	g := gauge(0, 2, 90*gb, 100*gb)
+	for i, x := range []struct {
+		processors float64
+		want       int
+	}{{1.9, 1}, {1, 1}, {1, 2}, {1, 2}, {1.9, 1}} {
+		if g.Learn(x.processors, gb); admitted(g) != x.want {
+			t.Errorf("after build %d: %d at a time, want %d", i, admitted(g), x.want)
 		}
 	}
 	if gauge(0, 2, 10*gb, 100*gb).Short() || !gauge(0, 2, 9*gb, 100*gb).Short() {
