@@ -31,8 +31,8 @@ func Scatter(series [][]float64) (s bisect.Scatter) {
 	return s
 }
 
-// anyMachine is assumed where nothing is known: a launch scatters by about 0.9 %, which counts as much as two launches.
-var anyMachine = NoisePrior{1, 0.009, 2}
+// anyMachine is assumed where nothing is known: a launch scatters by about 0.9 %, which counts as much as three launches.
+var anyMachine = NoisePrior{1, 0.009, 3}
 
 // How far what earlier sessions saw is relied on.
 const (
