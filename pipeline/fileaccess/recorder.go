@@ -40,6 +40,7 @@ type Recorder struct {
 	blind  bool          // something was missed, or asked of git
 	read   chan struct{} // closed when no event is read any more
 	told   func(opened []string)
+	tells  chan struct{} // full while told is called
 
 	mu    sync.Mutex    // for the deadline of the next read, and
 	ended chan struct{} // closed when the process has ended
@@ -53,7 +54,7 @@ type Recorder struct {
 //
 // A watch that cannot be set, as where a user's watches are used up, learns nothing.
 func Start(root string, quiet bool, told func(opened []string)) *Recorder {
-	w := &Recorder{dirs: map[int32]string{}, opened: map[string]bool{}, read: make(chan struct{}), told: told, ended: make(chan struct{})}
+	w := &Recorder{dirs: map[int32]string{}, opened: map[string]bool{}, read: make(chan struct{}), told: told, tells: make(chan struct{}, 1), ended: make(chan struct{})}
 	if err := w.start(root); err != nil {
 		w.blind = true
 		close(w.read)
@@ -146,13 +147,27 @@ func (w *Recorder) follow() {
 			return
 		}
 		if !until.IsZero() && !time.Now().Before(until) && !w.blind {
-			until = time.Time{}
-			w.told(slices.Sorted(maps.Keys(w.opened)))
+			until = w.tell()
 		}
 		select {
 		case <-time.After(pause):
 		case <-w.ended:
 		}
+	}
+}
+
+// tell calls told, while events are read on, and returns when to try again if it is still being called.
+func (w *Recorder) tell() (again time.Time) {
+	select {
+	case w.tells <- struct{}{}:
+		opened := slices.Sorted(maps.Keys(w.opened))
+		go func() {
+			w.told(opened)
+			<-w.tells
+		}()
+		return again
+	default:
+		return time.Now().Add(settled)
 	}
 }
 
@@ -201,6 +216,7 @@ func (w *Recorder) Stop() (opened []string, ok bool) {
 	err := w.events.SetReadDeadline(time.Now())
 	w.mu.Unlock()
 	<-w.read
+	w.tells <- struct{}{}
 	w.blind = w.blind || err != nil
 	for buf := make([]byte, 64<<10); !w.blind; {
 		n, err := unix.Read(w.fd, buf)

@@ -60,17 +60,23 @@ func TestWatchSeesWhatIsOpened(t *testing.T) {
 	}
 }
 
-// What was opened is told while the process runs, once it opens nothing new.
+// What was opened is told while the process runs, once it opens nothing new. Whoever is told may take time, for which Stop waits.
 func TestWatchTellsWhatIsOpenedSoFar(t *testing.T) {
 	t.Parallel()
 	dir, heard := t.TempDir(), t.TempDir()
 	gittest.WriteFiles(t, dir, map[string]string{"f": "x", "g": "x"}, 0o666)
 	var told []string
 	w := Start(dir, false, func(opened []string) {
+		gittest.WriteFiles(t, heard, map[string]string{strings.Join(opened, ""): ""}, 0o666)
+		for len(opened) == 1 { // until it has opened the next one
+			if _, err := os.Stat(filepath.Join(heard, "next")); err == nil {
+				break
+			}
+			runtime.Gosched()
+		}
 		told = append(told, strings.Join(opened, " "))
-		gittest.WriteFiles(t, heard, map[string]string{fmt.Sprint(len(told)): ""}, 0o666)
 	})
-	cmd := exec.Command("sh", "-c", "for f in f g; do cat $f; n=$((n+1)); while [ ! -e $0/$n ]; do sleep 0.01; cat f; done; done", heard)
+	cmd := exec.Command("sh", "-c", "await() { while [ ! -e $1 ]; do sleep 0.01; cat f; done; }; cat f; await $0/f; cat g; touch $0/next; await $0/fg", heard)
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
