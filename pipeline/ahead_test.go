@@ -67,6 +67,30 @@ func TestBuildAhead(t *testing.T) {
 	b.test(8, bisect.Searching)
 }
 
+// Beside a launch that takes long, more is built than can be at a time.
+func TestBuildsAheadFillIdleTime(t *testing.T) {
+	commits := [][]fixtures.Change{{
+		fixtures.Script("build.sh", "#!/bin/sh\necho x$KBISECT_PURPOSE >>$BENCH_LOG\n"),
+		fixtures.Script("run.sh", "#!/bin/sh\nwhile [ $(grep -c xsearch $BENCH_LOG) -lt 9 ]; do sleep 0.01; done\n"),
+	}}
+	for i := range 12 {
+		commits = append(commits, []fixtures.Change{fixtures.Write("f", fmt.Sprint(i))})
+	}
+	b := newBench(t, kernels.Plan{Build: []string{"./build.sh"}, Run: []string{"./run.sh"}}, trial.Limits{}, commits...)
+	b.jobs(4)
+	if wide, more := b.Width(); wide != 5 || more != 4 {
+		t.Errorf("with four jobs %d builds at a time, and %d more", wide, more)
+	}
+	b.Ahead(b.wishes(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
+	if o := b.test(0, bisect.EndGood); o.Class != bisect.OK {
+		t.Error(o.Describe())
+	}
+	if n := strings.Count(b.said(), "xsearch"); n != 9 {
+		t.Errorf("%d builds ahead, want one in each workspace", n)
+	}
+	b.Ahead(nil)
+}
+
 // While times are taken, builds ahead stand still.
 func TestBuildAheadStandsStill(t *testing.T) {
 	tick := filepath.Join(t.TempDir(), "ticks")

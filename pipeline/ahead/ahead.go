@@ -33,8 +33,8 @@ type Builds struct {
 		sync.Mutex
 		launches int
 	}
-	group   sync.WaitGroup
-	objects *workspace.Objects
+	group sync.WaitGroup
+	root  *workspace.Root
 
 	mu     sync.Mutex
 	wishes []bisect.Request // likeliest first, see wish
@@ -79,7 +79,7 @@ func New(ctx context.Context, root *workspace.Root, n int, learn bool) *Builds {
 	if gauge.Most() < 2 {
 		return nil
 	}
-	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, objects: root.Objects, held: map[int]bisect.Request{}}
+	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, root: root, held: map[int]bisect.Request{}}
 	for i := range gauge.Most() + moreSpares + idle(gauge) {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
@@ -188,11 +188,13 @@ func (a *Builds) begin() {
 	wanted := slices.Concat(a.asked, a.wishes, a.before)
 	busy := 0
 	var free []*spare
-	for _, s := range a.spares {
+	wide, _ := a.Width()
+	roomy := sync.OnceValue(a.root.Roomy)
+	for i, s := range a.spares {
 		keep := slices.Contains(wanted, s.wish)
 		if s.busy() {
 			busy++
-		} else if !keep {
+		} else if !keep && (i < wide || s.done != nil || roomy()) {
 			free = append(free, s)
 		}
 		if !keep && s.wish != (bisect.Request{}) {
@@ -227,7 +229,7 @@ func (a *Builds) begin() {
 func follows(a *Builds, r bisect.Request) bool {
 	same := func(o bisect.Request) bool { return o.Candidate == r.Candidate && !o.Clean }
 	beside := a.running() > 0 && slices.ContainsFunc(a.asked, same) || slices.ContainsFunc(a.spares, func(s *spare) bool { return s.busy() && same(s.wish) })
-	return r.Clean && beside && a.objects.Kept()
+	return r.Clean && beside && a.root.Objects.Kept()
 }
 
 // again calls begin once more after a while: by then processors may be idle, and memory short or free.

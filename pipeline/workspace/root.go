@@ -57,6 +57,12 @@ func newRoot(ctx context.Context, dir, session string, lock *os.File) *Root {
 	return &Root{Dir: dir, session: session, lock: lock, ctx: late, Objects: &Objects{dir: filepath.Join(dir, "objects"), Since: time.Now()}}
 }
 
+// Roomy reports that more than a tenth of the disk is free, so that workspaces may be made that are not needed yet.
+func (r *Root) Roomy() bool {
+	var at unix.Statfs_t
+	return unix.Statfs(r.Dir, &at) != nil || at.Bavail > at.Blocks/10
+}
+
 // patience is how long removing may still take once the job was interrupted: a person is waiting. The next job
 // removes the rest.
 const patience = 500 * time.Millisecond
