@@ -67,6 +67,7 @@ type Pipeline struct {
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
 	shared  sharedLaunches
 	heard   func(opened []string, after float64) // see [Listen]
+	told    bool                                 // it is being called
 }
 
 // New makes a pipeline and its working folder; a folder that cannot be made is an [bisect.InfraError]. ctx lives as
@@ -137,12 +138,21 @@ func (p *Pipeline) OtherCases(metric string) []string { return p.notices.others[
 
 // Ahead says what will probably be asked for, likeliest first: this is built beside the next trials, and nothing else.
 func (p *Pipeline) Ahead(next []bisect.Request) {
-	p.ahead.Want(next)
+	p.ahead.Want(next, p.told)
 }
 
-// Listen has heard told what the builds of trials that are asked for have opened so far, and for how many seconds they
-// have run. It is called while a trial is made, which waits for it. Nil ends that.
-func Listen(p *Pipeline, heard func(opened []string, after float64)) { p.heard = heard }
+// Listen makes the builds of trials call heard with what they have opened, after so many seconds, while they run and at their
+// end. The trial waits for it. It may call [Pipeline.Ahead]. Nil ends that.
+func Listen(p *Pipeline, heard func(opened []string, after float64)) {
+	p.heard = nil
+	if heard != nil {
+		p.heard = func(opened []string, after float64) {
+			p.told = true
+			heard(opened, after)
+			p.told = false
+		}
+	}
+}
 
 // Width is how many requests [Pipeline.Ahead] makes use of at a time, at least 1, and how many more when there is time for it.
 func (p *Pipeline) Width() (wide, more int) {

@@ -91,7 +91,7 @@ func ForeseeOpened(r *Run, opened []string, after float64) {
 	now, before, foreseen := &r.Ledger.learned, r.Ledger.learned, r.foreseen
 	*now = learned{opened: map[string]bool{}}
 	now.take(Trial{Outcome: bisect.Outcome{Opened: opened}})
-	if now.compare(r, after) {
+	if foresees(r) && now.compare(r, after) {
 		r.Foresee(belief.GoodEnd)
 	}
 	*now, r.foreseen = before, foreseen

@@ -33,7 +33,7 @@ type Run struct {
 	Later    float64 // launches that are expected after it
 
 	graph    *bisect.Graph
-	foreseen map[int]float64 // commits that are built before they are asked for, 1, or compile before, the chance that they are asked for
+	foreseen map[int]float64 // how much of the commits that are built before they are asked for is done, or, of those that compile before, the chance that they are asked for
 	likely   []int           // the commits whose proofs likelyProofs has announced, likeliest first
 }
 

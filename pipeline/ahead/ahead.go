@@ -80,14 +80,14 @@ func New(ctx context.Context, root *workspace.Root, n int, learn bool) *Builds {
 		return nil
 	}
 	a := &Builds{ctx: ctx, gauge: gauge, learn: learn, root: root, held: map[int]bisect.Request{}}
-	for i := range gauge.Most() + moreSpares + idle(gauge) {
+	for i := range gauge.Most() + moreSpares + extra(gauge) {
 		a.spares = append(a.spares, &spare{w: root.New(fmt.Sprintf("ahead-%d", i))})
 	}
 	return a
 }
 
-// idle is how many wishes are built for when processors would be idle: where these are few, a finished build is asked for first.
-func idle(g *capacity.Gauge) int {
+// extra is how many workspaces there are besides, for builds beside launches that take long. Few processors are busy all the time.
+func extra(g *capacity.Gauge) int {
 	if n := g.Most(); n > 3 {
 		return min(n, mostIdle)
 	}
@@ -99,21 +99,22 @@ func wish(r bisect.Request) bisect.Request {
 	return bisect.Request{Candidate: r.Candidate, Purpose: r.Purpose, Clean: r.Clean}
 }
 
-// Want takes in what will probably be asked for, likeliest first.
-func (a *Builds) Want(next []bisect.Request) {
+// Want takes in what will probably be asked for, likeliest first. told says that it rests on what the build of an end that was
+// asked for has opened so far.
+func (a *Builds) Want(next []bisect.Request, told bool) {
 	if a == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.before, a.wishes = a.wishes, nil
-	a.learn = a.learn && len(a.asked) == 0 // while an end is built, they rest on what it has opened so far
 	for _, r := range next {
 		a.wishes = append(a.wishes, wish(r))
 	}
-	if len(next) == 0 {
+	a.learn = a.learn && !told
+	if len(next) == 0 || told {
 		a.before = nil
-		a.begin() // stops builds that nobody wants; new ones begin with the next trial, which is not built ahead itself
+		a.begin() // stops builds that nobody wants; others begin with the next trial, which is not built ahead itself
 	}
 }
 
@@ -204,7 +205,7 @@ func (a *Builds) begin() {
 	}
 	waiting, unsure := false, a.unsure()
 	needless := slices.AppendSeq(slices.Clone(a.asked), maps.Values(a.held))
-	for _, r := range a.wishes {
+	for i, r := range a.wishes {
 		if slices.Contains(needless, r) || a.find(r) != nil {
 			continue
 		}
@@ -212,9 +213,16 @@ func (a *Builds) begin() {
 			waiting = true
 			continue
 		}
-		if len(free) == 0 || !a.gauge.Admits(busy+a.running(), a.runs) {
+		if !a.gauge.Admits(busy+a.running(), a.runs) {
 			waiting = true
 			break
+		}
+		if len(free) == 0 {
+			last := leastWanted(a, i)
+			if last == nil {
+				break
+			}
+			free = append(free, last)
 		}
 		a.start(free[0], r)
 		free, busy = free[1:], busy+1
@@ -224,12 +232,23 @@ func (a *Builds) begin() {
 	}
 }
 
+// leastWanted is the workspace of the finished build that is least likely to be asked for of those less likely than wish i, or
+// nil. The caller holds mu.
+func leastWanted(a *Builds, i int) (last *spare) {
+	for _, s := range a.spares {
+		if at := slices.Index(a.wishes, s.wish); at > i && !s.busy() {
+			i, last = at, s
+		}
+	}
+	return last
+}
+
 // follows reports that a wish is for a clean build of what is being built in the ordinary way, of which it will be a copy. The
 // caller holds mu.
 func follows(a *Builds, r bisect.Request) bool {
 	same := func(o bisect.Request) bool { return o.Candidate == r.Candidate && !o.Clean }
-	beside := a.running() > 0 && slices.ContainsFunc(a.asked, same) || slices.ContainsFunc(a.spares, func(s *spare) bool { return s.busy() && same(s.wish) })
-	return r.Clean && beside && a.root.Objects.Kept()
+	ahead := func(s *spare) bool { return s.busy() && same(s.wish) }
+	return r.Clean && (a.running() > 0 && slices.ContainsFunc(a.asked, same) || slices.ContainsFunc(a.spares, ahead)) && a.root.Objects.Kept()
 }
 
 // again calls begin once more after a while: by then processors may be idle, and memory short or free.
@@ -326,7 +345,7 @@ func (a *Builds) Width() (wide, more int) {
 	if a == nil {
 		return 1, 0
 	}
-	more = idle(a.gauge)
+	more = extra(a.gauge)
 	return len(a.spares) - more, more
 }
 

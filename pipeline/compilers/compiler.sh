@@ -283,7 +283,22 @@ while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
 done
 list=$objects/$name%$rest
-for was in "$list"%%?; do
+
+# lists names those lists, at most four, since each takes a look at all that it names.
+lists() {
+	set +f
+	set -- "$list"%%*
+	if [ $# -gt 4 ]; then
+		ls -td -- "$@" | head -n 4
+	else
+		printf '%s\n' "$@"
+	fi
+}
+IFS=$nl
+set -f
+for was in $(lists); do
+	unset IFS
+	set +f
 	[ -f "$was" ] || continue
 	was=$(
 		set --
@@ -306,6 +321,8 @@ for was in "$list"%%?; do
 		exec "$real" "$@"
 	fi
 done
+unset IFS
+set +f
 
 # compile has it list all that it reads, system headers too: another header may be found under their names.
 compile() {
@@ -393,9 +410,8 @@ keep() {
 	fi
 	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$new.x" || return
 	sum=$(cksum <"$new.x")
-	sum=${sum%% *}
-	mv "$new.x" "$list%%${sum#"${sum%?}"}" # whole, for calls that read it meanwhile
+	mv "$new.x" "$list%%${sum%% *}" # whole, for calls that read it meanwhile
 }
 keep 2>/dev/null
-rm -f "$new" "$new.d"
+rm -f "$new" "$new".[dox]
 exit 0

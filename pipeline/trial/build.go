@@ -50,11 +50,12 @@ func (j *Job) working() (end func()) {
 	return j.Working.Unlock
 }
 
-// tell hands on what a build that began then has opened.
-func (j *Job) tell(opened []string, began time.Time) {
-	if j.Opened != nil && len(opened) > 0 {
-		j.Opened(opened, time.Since(began).Seconds())
+// telling returns a function that hands on what a build that began then has opened; nil if nobody wants to know.
+func (j *Job) telling(began time.Time) func(opened []string) {
+	if j.Opened == nil {
+		return nil
 	}
+	return func(opened []string) { j.Opened(opened, time.Since(began).Seconds()) }
 }
 
 // Built is how a build went.
@@ -196,7 +197,6 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		} else if hit {
 			w.Contents.Facts, w.Contents.Made = factsOf(kept), true
 			w.Notes.Add(w.Contents.Facts.Opened, len(w.Contents.Facts.Opened) > 0)
-			j.tell(w.Contents.Facts.Opened, time.Now())
 			o.CacheHit = true
 			return b, nil
 		}
@@ -210,9 +210,9 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 	if err != nil {
 		return b, err
 	}
-	log, noted, began := p.LogFile(r, "build"), func() {}, time.Now()
+	log, noted, tell := p.LogFile(r, "build"), func() {}, j.telling(time.Now())
 	if p.Learn {
-		noted = w.Note(false, func(opened []string) { j.tell(opened, began) })
+		noted = w.Note(false, tell)
 	}
 	rest()
 	res, err := w.Run(ctx, proc.Spec{
@@ -243,8 +243,9 @@ func (j *Job) compile(ctx context.Context, w *workspace.Workspace) (b Built, err
 		return b, err
 	}
 	if p.Learn {
-		w.Contents.Facts.Opened = w.Notes.Opened()
-		j.tell(w.Contents.Facts.Opened, began)
+		if w.Contents.Facts.Opened = w.Notes.Opened(); tell != nil {
+			tell(w.Contents.Facts.Opened)
+		}
 	}
 	if key != "" && !j.perhapsLate(b) {
 		meta := map[string]string{"commit": r.Candidate.Commit, "candidate": r.Candidate.String(), metaFacts: asJSON(w.Contents.Facts)}

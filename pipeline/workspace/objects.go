@@ -16,6 +16,7 @@ type Objects struct {
 
 	dir   string
 	apart atomic.Bool
+	kept  atomic.Bool // see Kept
 	base  atomic.Pointer[string]
 }
 
@@ -36,10 +37,13 @@ func (o *Objects) Dir() string {
 
 // Kept reports whether any were kept: a build that follows another one of the same commit is then probably a copy.
 func (o *Objects) Kept() bool {
-	entries, _ := os.ReadDir(o.dir)
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return strings.HasSuffix(e.Name(), ".o") && !strings.HasPrefix(e.Name(), "new.")
-	})
+	if !o.kept.Load() {
+		entries, _ := os.ReadDir(o.dir)
+		o.kept.Store(slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+			return strings.HasSuffix(e.Name(), ".o") && !strings.HasPrefix(e.Name(), "new.")
+		}))
+	}
+	return o.kept.Load() && !o.apart.Load()
 }
 
 // Base is the commit with which others are compared: the first that was asked for.

@@ -92,7 +92,9 @@ func (f foresight) room(g *capacity.Gauge) (n int) {
 	// Processors in use are processor time by wall time; the gauge admits as many trials as the machine then has room for.
 	used := 0.0
 	for _, o := range []bisect.Outcome{pass, fail} {
-		used = max(used, o.CPU/max(o.Wall, 1e-9))
+		if o.Wall > 0 {
+			used = max(used, o.CPU/o.Wall)
+		}
 	}
 	g.Learn(used, max(pass.Memory, fail.Memory))
 	for n < len(s.Pipes) && g.Admits(n, 0) {
