@@ -67,7 +67,7 @@ func TestBuildAhead(t *testing.T) {
 	b.test(8, bisect.Searching)
 }
 
-// Beside a launch that takes long, more is built than can be at a time. What is likelier then takes the place of what is least likely.
+// Beside a long launch, more builds are made than can run at a time. A likelier one then takes the workspace of the least likely.
 func TestBuildsAheadFillIdleTime(t *testing.T) {
 	until := filepath.Join(t.TempDir(), "until") // so many are built
 	wait := func(builds string) {
@@ -233,7 +233,7 @@ func TestCommitsAreBuiltBesideEndsThatTakeLong(t *testing.T) {
 	}
 }
 
-// What the build of an end opens is told while it runs. Commits that were chosen by it are built at once, beside that build.
+// A build reports what it has opened while it runs. What is then asked for ahead is built at once, beside it.
 func TestCommitsAreBuiltBesideTheEndThatTellsOfThem(t *testing.T) {
 	build := "#!/bin/sh\necho $KBISECT_PURPOSE >>$BENCH_LOG; cat kernel.c\nwhile ! grep -q search $BENCH_LOG; do sleep 0.01; done\n"
 	files := []fixtures.Change{fixtures.Script("build.sh", build), fixtures.Script("run.sh", "#!/bin/sh\n"), fixtures.Write("kernel.c", "x")}

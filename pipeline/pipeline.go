@@ -67,7 +67,7 @@ type Pipeline struct {
 	facts   map[bisect.Candidate]workspace.Facts // of builds, see [bisect.Request.BuildOnly]
 	shared  sharedLaunches
 	heard   func(opened []string, after float64) // see [Listen]
-	told    bool                                 // it is being called
+	told    bool                                 // heard is being called
 }
 
 // New makes a pipeline and its working folder; a folder that cannot be made is an [bisect.InfraError]. ctx lives as
@@ -141,8 +141,8 @@ func (p *Pipeline) Ahead(next []bisect.Request) {
 	p.ahead.Want(next, p.told)
 }
 
-// Listen makes the builds of trials call heard with what they have opened, after so many seconds, while they run and at their
-// end. The trial waits for it. It may call [Pipeline.Ahead]. Nil ends that.
+// Listen makes the builds of trials call heard with the files opened so far, and the seconds since the build began, while they
+// run and when they have ended. The trial waits for heard, which may call [Pipeline.Ahead]. Nil stops the calls.
 func Listen(p *Pipeline, heard func(opened []string, after float64)) {
 	p.heard = nil
 	if heard != nil {

@@ -82,8 +82,8 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 	}
 }
 
-// So does what its build has opened so far, while it runs. That reaches the builds alone: the search asks for the same launches,
-// as it does where it is resumed.
+// What the build of the good end has opened so far tells which commits to build beside it. It affects nothing but builds ahead:
+// the search asks for the same launches as one that hears nothing, as a resumed one does.
 func TestBuildsFollowTheBuildOfTheGoodEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

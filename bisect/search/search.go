@@ -57,7 +57,7 @@ type Search struct {
 	Spent  func() bool            // reports that the budget is used up; may be nil
 	Left   func() float64         // seconds that the budget leaves; nil: there is none
 	Ahead  func([]bisect.Request) // is told what will probably be asked for, likeliest first; may be nil
-	// Listen makes the builds of trials call heard with what they have opened, after so many seconds; nil ends that. May be nil.
+	// Listen makes builds call heard with the files opened so far, and the seconds since they began; nil stops that. May be nil.
 	Listen func(heard func(opened []string, after float64))
 	// Soon gets the launches that are likely next and may start while others run: the first of the bad end and those of a
 	// proof and, if Eager, those of the commits that the next decisions lead to. It may be nil.

@@ -86,7 +86,8 @@ func New(ctx context.Context, root *workspace.Root, n int, learn bool) *Builds {
 	return a
 }
 
-// extra is how many workspaces there are besides, for builds beside launches that take long. Few processors are busy all the time.
+// extra is how many more workspaces there are, for builds beside long launches. With three processors or fewer there are none:
+// those are never idle.
 func extra(g *capacity.Gauge) int {
 	if n := g.Most(); n > 3 {
 		return min(n, mostIdle)
@@ -114,7 +115,7 @@ func (a *Builds) Want(next []bisect.Request, told bool) {
 	a.learn = a.learn && !told
 	if len(next) == 0 || told {
 		a.before = nil
-		a.begin() // stops builds that nobody wants; others begin with the next trial, which is not built ahead itself
+		a.begin() // otherwise the next trial begins them, which is not built ahead itself
 	}
 }
 
@@ -218,7 +219,9 @@ func (a *Builds) begin() {
 			break
 		}
 		if len(free) == 0 {
-			last := leastWanted(a, i)
+			last := leastWanted(a, func(s *spare) bool {
+				return !s.busy() && slices.Index(a.wishes, s.wish) > i && !slices.Contains(a.asked, s.wish)
+			})
 			if last == nil {
 				break
 			}
@@ -232,12 +235,13 @@ func (a *Builds) begin() {
 	}
 }
 
-// leastWanted is the workspace of the finished build that is least likely to be asked for of those less likely than wish i, or
-// nil. The caller holds mu.
-func leastWanted(a *Builds, i int) (last *spare) {
+// leastWanted returns the spare whose wish is least likely to be asked for, among those for which of is true; nil if there is
+// none. One that is not wished for, such as one that a trial waits for, comes last. The caller holds mu.
+func leastWanted(a *Builds, of func(s *spare) bool) (last *spare) {
+	most := -2
 	for _, s := range a.spares {
-		if at := slices.Index(a.wishes, s.wish); at > i && !s.busy() {
-			i, last = at, s
+		if at := slices.Index(a.wishes, s.wish); at > most && s.wish != (bisect.Request{}) && of(s) {
+			most, last = at, s
 		}
 	}
 	return last
@@ -271,16 +275,12 @@ func (a *Builds) again() {
 // waits for goes last, and one that runs alone goes on. The caller holds mu.
 func (a *Builds) shrink() {
 	running := a.running()
-	var last *spare
 	for _, s := range a.spares {
-		if !s.busy() {
-			continue
-		}
-		if running++; s.wish != (bisect.Request{}) && (last == nil || slices.Index(a.wishes, s.wish) > slices.Index(a.wishes, last.wish)) {
-			last = s
+		if s.busy() {
+			running++
 		}
 	}
-	if last != nil && running+a.runs > 1 {
+	if last := leastWanted(a, (*spare).busy); last != nil && running+a.runs > 1 {
 		a.gauge.Filled(running)
 		last.wish = bisect.Request{}
 		last.cancel()

@@ -40,7 +40,7 @@ type Recorder struct {
 	blind  bool          // something was missed, or asked of git
 	read   chan struct{} // closed when no event is read any more
 	told   func(opened []string)
-	tells  chan struct{} // full while told is called
+	tells  chan struct{} // holds a value while told runs
 
 	mu    sync.Mutex    // for the deadline of the next read, and
 	ended chan struct{} // closed when the process has ended
@@ -49,8 +49,8 @@ type Recorder struct {
 // Start begins to note what is opened below root, in folders that are there by now: what a process makes itself is no
 // input. Quiet puts the reading off until Stop: nothing of it runs beside a process whose times count.
 //
-// Told, which may be nil, gets what was opened so far, sorted, each time that nothing more is opened for a while: a compiler
-// has then read its sources, long before it ends. Stop waits for it.
+// Told, which may be nil, is called with what was opened so far, sorted, whenever nothing new is opened for a while: by then a
+// compiler has read its sources, long before it ends. Stop waits for it.
 //
 // A watch that cannot be set, as where a user's watches are used up, learns nothing.
 func Start(root string, quiet bool, told func(opened []string)) *Recorder {
@@ -127,13 +127,13 @@ const (
 	// 16384 by default.
 	pause = 10 * time.Millisecond
 
-	settled = 250 * time.Millisecond // without a file opened for the first time
+	settled = 250 * time.Millisecond // after the last new file, before told is called
 )
 
 // follow reads events as they come, until the process has ended.
 func (w *Recorder) follow() {
 	defer close(w.read)
-	var until time.Time // when what was opened is told; zero: nothing was that is not told
+	var until time.Time // when to report what was opened; zero: there is nothing new to report
 	for buf := make([]byte, 64<<10); w.awaits(until); {
 		n, err := w.events.Read(buf)
 		switch {
@@ -156,7 +156,7 @@ func (w *Recorder) follow() {
 	}
 }
 
-// tell calls told, while events are read on, and returns when to try again if it is still being called.
+// tell starts told, so that events are read meanwhile. If the last call still runs, it returns when to try again.
 func (w *Recorder) tell() (again time.Time) {
 	select {
 	case w.tells <- struct{}{}:
@@ -216,7 +216,7 @@ func (w *Recorder) Stop() (opened []string, ok bool) {
 	err := w.events.SetReadDeadline(time.Now())
 	w.mu.Unlock()
 	<-w.read
-	w.tells <- struct{}{}
+	w.tells <- struct{}{} // once told has returned
 	w.blind = w.blind || err != nil
 	for buf := make([]byte, 64<<10); !w.blind; {
 		n, err := unix.Read(w.fd, buf)

@@ -60,7 +60,8 @@ func TestWatchSeesWhatIsOpened(t *testing.T) {
 	}
 }
 
-// What was opened is told while the process runs, once it opens nothing new. Whoever is told may take time, for which Stop waits.
+// A recorder reports what was opened while the process runs, once it opens nothing new. The callback may take long: Stop waits
+// for it.
 func TestWatchTellsWhatIsOpenedSoFar(t *testing.T) {
 	t.Parallel()
 	dir, heard := t.TempDir(), t.TempDir()

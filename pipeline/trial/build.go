@@ -35,7 +35,7 @@ type Job struct {
 	Suspected bool                                    // a step of this candidate was blamed on another process before
 	Report    func(doing string, limit time.Duration) // progress; may be nil
 	Working   sync.Locker                             // held while kbisect itself works, not the build; may be nil
-	Opened    func(opened []string, after float64)    // told what it has opened after so many seconds, while it runs and when it has ended; may be nil
+	Opened    func(opened []string, after float64)    // called with the files opened so far, and the seconds since it began, while it runs and when it has ended; may be nil
 
 	objects *workspace.Objects // that the build may use; nil for none
 	apart   bool               // it may not
@@ -50,7 +50,7 @@ func (j *Job) working() (end func()) {
 	return j.Working.Unlock
 }
 
-// telling returns a function that hands on what a build that began then has opened; nil if nobody wants to know.
+// telling returns a callback that passes on what a build has opened, with the seconds since it began; nil if nobody listens.
 func (j *Job) telling(began time.Time) func(opened []string) {
 	if j.Opened == nil {
 		return nil
