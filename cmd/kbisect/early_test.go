@@ -240,34 +240,48 @@ func TestInterpretersOfProgramsThatSayNothing(t *testing.T) {
 	} {
 		t.Run(x.prints, func(t *testing.T) {
 			t.Parallel()
-			r := newRepo(t)
-			commits := r.commits(16, func(i int) map[string]string {
-				us := 100
-				if i >= 9 {
-					us = 140
+			// On a busy machine an interpreter may not be ready in time, and what it times may scatter.
+			for tries := 3; ; tries-- {
+				early, text := startedEarly(t, x.prints, x.toml, x.args)
+				if x.early && early < 3 && tries > 1 {
+					continue
 				}
-				return map[string]string{"bench.py": saysNothing, "us": fmt.Sprint(us)}
-			})
-			r.put(map[string]string{"kbisect.toml": fmt.Sprintf("version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", %q]\n", x.prints) + x.toml})
-			text, _ := r.noted(commits, 9, "", "", x.args, "PYTHONPATH="+installed(t, "import os, time\nus = float(os.environ.get('MODE', 0))\nend = time.process_time() + 0.06\nwhile time.process_time() < end: pass\n"))
-			early, proofs := 0, map[string]int{}
-			for line := range strings.Lines(text) {
-				f := strings.Fields(line)
-				if strings.HasPrefix(f[1], "confirm") {
-					proofs[f[2]]++
+				if x.early && early < 3 || !x.early && early > x.tried {
+					t.Errorf("%d launches were started early:\n%s", early, text)
 				}
-				if f[0] == "True" {
-					early++
-					if strings.HasPrefix(f[1], "confirm") && proofs[f[2]] == 1 {
-						t.Errorf("it was started early: %s", line)
-					}
-				}
-			}
-			if x.early && early < 3 || !x.early && early > x.tried {
-				t.Errorf("%d launches were started early:\n%s", early, text)
+				return
 			}
 		})
 	}
+}
+
+// startedEarly counts the launches of a search whose interpreter was started early; notes are of all launches. The first ones of a
+// proof never are.
+func startedEarly(t *testing.T, prints, toml string, args []string) (n int, notes string) {
+	r := newRepo(t)
+	commits := r.commits(16, func(i int) map[string]string {
+		us := 100
+		if i >= 9 {
+			us = 140
+		}
+		return map[string]string{"bench.py": saysNothing, "us": fmt.Sprint(us)}
+	})
+	r.put(map[string]string{"kbisect.toml": fmt.Sprintf("version = 1\n[run]\ncommand = [\"python3\", \"bench.py\", %q]\n", prints) + toml})
+	notes, _ = r.noted(commits, 9, "", "", args, "PYTHONPATH="+installed(t, "import os, time\nus = float(os.environ.get('MODE', 0))\nend = time.process_time() + 0.06\nwhile time.process_time() < end: pass\n"))
+	proofs := map[string]int{}
+	for line := range strings.Lines(notes) {
+		f := strings.Fields(line)
+		if strings.HasPrefix(f[1], "confirm") {
+			proofs[f[2]]++
+		}
+		if f[0] == "True" {
+			n++
+			if strings.HasPrefix(f[1], "confirm") && proofs[f[2]] == 1 {
+				t.Errorf("it was started early: %s", line)
+			}
+		}
+	}
+	return n, notes
 }
 
 // jit is a benchmark whose kernel is compiled just in time, and kept by its content. POISON at its bad end keeps a wrong
