@@ -44,8 +44,8 @@ func (t Tally) Launches() int { return t.Fails + t.Passes }
 // Wavers reports whether launches ended both ways.
 func (t Tally) Wavers() bool { return t.Fails > 0 && t.Passes > 0 }
 
-// LogBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which little is known.
-func LogBad(t Tally) float64 {
+// logBad is the log-likelihood of launches of bad commits: they fail always, or at a rate of which little is known.
+func logBad(t Tally) float64 {
 	some := math.Log(1-ofRuns.always) + LogRate(t)
 	if t.Passes > 0 {
 		return some
@@ -53,7 +53,7 @@ func LogBad(t Tally) float64 {
 	return LogSum([]float64{math.Log(ofRuns.always), some})
 }
 
-// LogRate is LogBad for a complaint that is known to show only sometimes.
+// LogRate is logBad for a complaint that is known to show only sometimes.
 func LogRate(t Tally) float64 {
 	return logBeta(badFails+float64(t.Fails), badPasses+float64(t.Passes)) - logBeta(badFails, badPasses)
 }
@@ -61,7 +61,7 @@ func LogRate(t Tally) float64 {
 // logMixed is the log-likelihood of launches of bad and of good commits together, over all that the kind allows: bad
 // ones fail always or at a rate; good ones hardly ever, or often but less often than bad ones.
 func (k kind) logMixed(bad, good Tally) float64 {
-	quiet, loud := LogGood(good), logNoisy(good)
+	quiet, loud := logGood(good), logNoisy(good)
 	above := logExceeds(bad, good) - exceedsAtFirst
 	some := math.Log(1-k.always) + LogRate(bad) + LogAdd(math.Log(1-k.noisySome)+quiet, math.Log(k.noisySome)+loud+above)
 	if bad.Passes > 0 {
@@ -76,7 +76,7 @@ func (k kind) noisyShare(bad, good Tally) float64 {
 	if bad.Passes == 0 {
 		calm = LogAdd(calm, math.Log(k.always)+math.Log(1-k.noisy))
 	}
-	return -math.Expm1(calm + LogGood(good) - k.logMixed(bad, good))
+	return -math.Expm1(calm + logGood(good) - k.logMixed(bad, good))
 }
 
 // logNoisy is the log-likelihood of launches of good commits that fail often.
@@ -107,14 +107,23 @@ var exceedsAtFirst = logExceeds(Tally{}, Tally{})
 // logAny is the log-likelihood of launches that fail at a rate of which nothing is known.
 func logAny(t Tally) float64 { return logBeta(float64(t.Fails)+1, float64(t.Passes)+1) }
 
-// LogGood is the log-likelihood of launches of good commits, which fail by accident.
-func LogGood(t Tally) float64 {
+// logGood is the log-likelihood of launches of good commits, which fail by accident.
+func logGood(t Tally) float64 {
 	return logBeta(goodFails+float64(t.Fails), goodPasses+float64(t.Passes)) - logBeta(goodFails, goodPasses)
+}
+
+// OddTwins is the log odds that a commit which has failed is bad, and one of equal inputs, which has only passed, is good, against
+// one complaint of both that shows sometimes. It is infinitely small where they have not ended so.
+func OddTwins(failed, passed Tally) float64 {
+	if failed.Fails == 0 || passed.Passes == 0 || passed.Fails > 0 {
+		return math.Inf(-1)
+	}
+	return logBad(failed) + logGood(passed) - LogRate(failed.Plus(passed))
 }
 
 // logAlike is the log-likelihood of launches that all fail at one rate, that of accidents or any.
 func logAlike(t Tally) float64 {
-	return LogAdd(LogGood(t), logAny(t)) - math.Ln2
+	return LogAdd(logGood(t), logAny(t)) - math.Ln2
 }
 
 // failNext is the chance that the next launch fails, by one of the likelihoods.

@@ -68,7 +68,7 @@ func TestForeseenBuildsAreAskedFor(t *testing.T) {
 			f := &foreseen{bad: commits[at].ID, built: map[bisect.Request]bool{}, width: c.width}
 			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00000"}, Sampler: f, Width: c.width}
 			s.Ahead = func(next []bisect.Request) { f.wishes = next }
-			s.Differs = func([]string) [][]bisect.Difference { return make([][]bisect.Difference, len(commits)) } // that the ends may still narrow the search delays nothing
+			s.Differs = func([]string, int) [][]bisect.Difference { return make([][]bisect.Difference, len(commits)) } // that the ends may still narrow the search delays nothing
 			found, err := Culprits(t.Context(), s)
 			if err != nil || len(found.Culprits) != 1 || found.Culprits[0].Commit != commits[at].ID {
 				t.Fatalf("%d commits, the bad one %d: %+v, %v", c.commits, at, found.Culprits, err)
@@ -104,7 +104,7 @@ func TestBuildsFollowTheBuildOfTheGoodEnd(t *testing.T) {
 			var heard func([]string, float64)
 			var wishes []bisect.Request
 			s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c000"}, Width: 15, Ahead: func(next []bisect.Request) { wishes = next }}
-			s.Differs = func(opened []string) (out [][]bisect.Difference) {
+			s.Differs = func(opened []string, _ int) (out [][]bisect.Difference) {
 				for _, c := range commits {
 					d := bisect.Same
 					if slices.Contains(opened, c.ID[3:]) {
@@ -155,7 +155,7 @@ func TestBuildsFollowTheGoodEnd(t *testing.T) {
 	asked := map[string]bool{}
 	s := &search.Search{Commits: commits, Good: bisect.Candidate{Commit: "c00"}, Width: 15}
 	s.Ahead = func(next []bisect.Request) { wishes = next }
-	s.Differs = func([]string) (out [][]bisect.Difference) {
+	s.Differs = func([]string, int) (out [][]bisect.Difference) {
 		for _, c := range commits {
 			d := bisect.Same
 			if touched[c.ID] {

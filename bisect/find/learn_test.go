@@ -21,6 +21,7 @@ type guesser struct {
 	next    bisect.Sampler
 	until   map[[2]int]string // by commit and number of the parent: the file that tells them apart; "": none does
 	commits []bisect.Commit
+	silent  int // says nothing each time that the number of files opened can be divided by it: comparing them does not pay; 0: never
 }
 
 func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -29,7 +30,10 @@ func (g guesser) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, 
 	return o, err
 }
 
-func (g guesser) differs(opened []string) [][]bisect.Difference {
+func (g guesser) differs(opened []string, _ int) [][]bisect.Difference {
+	if g.silent > 0 && len(opened)%g.silent == 0 {
+		return nil
+	}
 	out := make([][]bisect.Difference, len(g.commits))
 	for i, c := range g.commits {
 		for n := range c.Parents {
@@ -45,7 +49,7 @@ func (g guesser) differs(opened []string) [][]bisect.Difference {
 
 // drawGuess takes any commits of a history for any of their parents, the culprit too.
 func drawGuess(t *rapid.T, cs []bisect.Commit, next bisect.Sampler) guesser {
-	g := guesser{next: next, until: map[[2]int]string{}, commits: cs}
+	g := guesser{next: next, until: map[[2]int]string{}, commits: cs, silent: rapid.SampledFrom([]int{0, 2, 3}).Draw(t, "silent")}
 	share := rapid.SampledFrom([]float64{0.2, 0.6, 0.95, 1}).Draw(t, "share left out")
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "guess"), 0))
 	for i, c := range cs {
@@ -125,6 +129,39 @@ func TestWrongGuessesAboutASlowdown(t *testing.T) {
 	}
 }
 
+// In a large range, commits are compared only as far as the launches that this saves are worth it.
+func TestComparingCommitsPays(t *testing.T) {
+	commits := line(2000)
+	for _, seconds := range []float64{0.01, 10} {
+		halvings, asked := []int{}, 0
+		s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}}
+		s.Differs = func(_ []string, halving int) [][]bisect.Difference {
+			halvings = append(halvings, halving)
+			if halving < 1000 {
+				return nil
+			}
+			out := slices.Repeat([][]bisect.Difference{{bisect.Same}}, len(commits))
+			out[700] = []bisect.Difference{bisect.Different}
+			return out
+		}
+		at := 0.0
+		s.Sampler = bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+			o := bisect.Outcome{Class: bisect.OK, Wall: seconds, At: at, Opened: []string{"main"}}
+			if i := slices.IndexFunc(commits, func(c bisect.Commit) bool { return c.ID == r.Candidate.Commit }); i >= 700 {
+				o.Class, o.Phase = bisect.Crash, "run"
+			}
+			asked++
+			at += seconds
+			return o, nil
+		})
+		f, err := find.Culprits(t.Context(), &s)
+		narrowed := seconds > 1
+		if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[700].ID || (f.Unread == len(commits)-1) != narrowed || (asked < 12) != narrowed {
+			t.Errorf("launches of %g s: %v %s %v, %d left out, %d launches, %v", seconds, err, f.Result, f.Culprits, f.Unread, asked, halvings)
+		}
+	}
+}
+
 // A merge that differs from a parent in nothing that was opened is that parent: neither it nor what its other parents bring
 // is launched, as in git log.
 func TestMergesLikeAParent(t *testing.T) {
@@ -155,7 +192,7 @@ func TestMergesLikeAParent(t *testing.T) {
 			}
 			return out
 		}
-		differs := func([]string) (out [][]bisect.Difference) {
+		differs := func([]string, int) (out [][]bisect.Difference) {
 			for _, c := range cs {
 				out = append(out, of(c))
 			}

@@ -19,7 +19,8 @@ type learned struct {
 	differs  differences // in what was opened
 	of       int         // len(opened) when differs was made; -1: launches have contradicted it
 	latest   differences // like differs, as soon as one end has told; builds ahead follow it
-	compared int         // len(opened) when latest was made
+	compared int         // len(opened) when latest was made, or was to be
+	worth    float64     // seconds then, where comparing commits would have taken too long
 }
 
 // differences are those of commits, by their id, from each of their parents.
@@ -41,23 +42,24 @@ func (l *learned) take(t Trial) {
 	l.ends[1] = l.ends[1] || t.Purpose == bisect.EndBad
 }
 
-// In a large range, commits are compared with what was opened only where that costs less than the launch of an end.
-const (
-	alwaysCompared = 256    // commits
-	compareSeconds = 0.0005 // of one commit with its parents
-)
+// In a range of more commits, they are compared only where that costs less than what it saves; two of them take compareSeconds.
+const alwaysCompared, compareSeconds = 256, 0.0005
 
 // compare asks Search.Differs again if more was opened since it was last asked, and reports whether latest follows what was
-// opened. In a large range it must not take longer than worth, seconds.
-func (l *learned) compare(r *Run, worth float64) bool {
-	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared {
+// opened. In a large range it must not take longer than the candidates that it saves, of each seconds.
+func (l *learned) compare(r *Run, each float64) bool {
+	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared && (l.latest != nil || each < 2*l.worth) {
 		return l.latest != nil
 	}
-	if n := len(r.Search.Commits); n > alwaysCompared && float64(n)*compareSeconds > worth {
-		return false
+	l.compared, l.latest, l.worth = len(l.opened), nil, each
+	halving := math.MaxInt32
+	if len(r.Search.Commits) > alwaysCompared {
+		halving = int(min(each/compareSeconds, math.MaxInt32))
 	}
-	l.compared, l.latest = len(l.opened), differences{}
-	for i, d := range r.Search.Differs(slices.Sorted(maps.Keys(l.opened))) {
+	for i, d := range r.Search.Differs(slices.Sorted(maps.Keys(l.opened)), halving) {
+		if l.latest == nil {
+			l.latest = make(differences, len(r.Search.Commits))
+		}
 		for n := range d {
 			if r.Search.Fast && d[n] == bisect.Nearby { // no proof makes up for a guess
 				d[n] = bisect.Different
@@ -65,22 +67,14 @@ func (l *learned) compare(r *Run, worth float64) bool {
 		}
 		l.latest[r.Search.Commits[i].ID] = d
 	}
-	return true
-}
-
-// refresh lets differs follow what was opened. Both ends must have told that: what only the bad side reads is where
-// the culprit may be.
-func (l *learned) refresh(r *Run) {
-	if l.of >= 0 && l.ends[0] && l.ends[1] && l.compare(r, longest(r.Ledger.Made)) {
-		l.of, l.differs = l.compared, l.latest
-	}
+	return l.latest != nil
 }
 
 // ForeseeLearned forecasts again where an end has opened what was not known: the builds ahead need not wait for the
 // other end, whose launch may be a long one.
 func ForeseeLearned(r *Run) {
 	l, before := &r.Ledger.learned, r.Ledger.learned.compared
-	if l.compare(r, longest(r.Ledger.Made)) && l.compared != before {
+	if l.compare(r, longest(r.Ledger)) && l.compared != before {
 		r.Foresee(belief.GoodEnd)
 	}
 }
@@ -112,10 +106,11 @@ func expected(r *Run) []float64 {
 	return out
 }
 
-// longest is what the longest launch of an end took, with its build, in seconds. It is infinite where an end came from
-// the build cache: then the cost of later builds is unknown.
-func longest(made []Trial) (most float64) {
-	for _, t := range made {
+// longest is what the longest launch of an end took, with its build, or all on average, in seconds. It is infinite where
+// an end came from the build cache: then the cost of later builds is unknown.
+func longest(l *Ledger) float64 {
+	most := l.Pace()
+	for _, t := range l.Made {
 		switch {
 		case !t.Purpose.IsEnd():
 		case t.CacheHit: // it says nothing about later builds
@@ -131,7 +126,10 @@ func longest(made []Trial) (most float64) {
 // what was opened since. If then no commit is left that explains the launches, all are taken back.
 func learn(r *Run) {
 	l := &r.Ledger.learned
-	l.refresh(r)
+	// Both ends must have told what they open: what only the bad side reads is where the culprit may be.
+	if l.of >= 0 && l.ends[0] && l.ends[1] && (l.compare(r, longest(r.Ledger)) || l.differs != nil) {
+		l.of, l.differs = l.compared, l.latest
+	}
 	if l.of > 0 && !explained(r) {
 		r.Unlearn("no single commit that changes a file that was opened explains the launches")
 	}
@@ -249,7 +247,8 @@ func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
 		onward[i] = slices.Contains(c.Parents, p.Good.Commit) || slices.ContainsFunc(c.InRange, func(k int) bool { return onward[k] })
 	}
 	counts[len(out)-1] = true
-	like := make([]string, len(out)) // the parent that a commit is like
+	none := len(out)
+	like := slices.Repeat([]int{none}, len(out)) // the parent that a commit is like
 	for i, c := range slices.Backward(out) {
 		if !counts[i] {
 			out[i].Neutral = true
@@ -259,22 +258,22 @@ func simplify(p *Span, d differences) (out []bisect.Commit, factor []float64) {
 		for n, of := range d[c.ID] {
 			switch k, known := p.Index[c.Parents[n]]; of {
 			case bisect.Same:
-				if same++; like[i] == "" && known && (k < 0 || onward[k]) {
-					like[i] = c.Parents[n]
+				if same++; like[i] == none && known && (k < 0 || onward[k]) {
+					like[i] = k
 				}
 			case bisect.Nearby:
 				factor[i] = nearby
 			}
 		}
 		for _, k := range c.InRange {
-			counts[k] = counts[k] || like[i] == "" || p.Id(k) == like[i]
+			counts[k] = counts[k] || like[i] == none || k == like[i]
 		}
-		out[i].Neutral = c.Neutral || like[i] != "" || same > 0 && same == len(c.Parents)
+		out[i].Neutral = c.Neutral || like[i] != none || same > 0 && same == len(c.Parents)
 	}
-	keys := map[string]string{p.Good.Commit: p.GoodKey}
-	for i, c := range out {
-		out[i].Key = cmp.Or(keys[like[i]], c.Key)
-		keys[c.ID] = out[i].Key
+	keys := append([]string{p.GoodKey}, make([]string, none+1)...) // of the good end, of each commit, and of none
+	for i, k := range like {
+		out[i].Key = cmp.Or(keys[k+1], out[i].Key)
+		keys[i+1] = out[i].Key
 	}
 	return out, factor
 }

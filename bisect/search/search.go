@@ -50,8 +50,9 @@ type Search struct {
 	Looked []Trial
 
 	// Differs says, for each of Commits and each of its parents, what differs of what launches have opened
-	// (Outcome.Opened); nil: that cannot be told. May be nil: nothing is learned.
-	Differs func(opened []string) [][]bisect.Difference
+	// (Outcome.Opened); nil: that cannot be told, or not by comparing so many pairs of commits for each time that the range
+	// is halved. May be nil: nothing is learned.
+	Differs func(opened []string, halving int) [][]bisect.Difference
 
 	OnStep func(bisect.Step)      // progress; may be nil
 	Spent  func() bool            // reports that the budget is used up; may be nil

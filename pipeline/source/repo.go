@@ -52,8 +52,9 @@ type Repo struct {
 	synthetic *synthetic.Objects // by Comparison.Compose
 	held      *trees.Held        // by its exports
 
-	mu   sync.Mutex // guards read
-	read *reader
+	mu     sync.Mutex // guards what follows
+	read   *reader
+	recent trees.Recent // trees of the last comparisons
 }
 
 // reader finds and reads commits for one goroutine at a time.

@@ -151,8 +151,8 @@ func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err e
 		f := b.Of(bad)
 		for _, good := range r.Span.EqualTo(bad) {
 			p := b.Of(good)
-			odds := belief.LogBad(f) + belief.LogGood(p) - belief.LogRate(f.Plus(p))
-			if f.Fails == 0 || p.Passes == 0 || p.Fails > 0 || odds < 0 {
+			odds := belief.OddTwins(f, p)
+			if odds < 0 {
 				continue
 			}
 			if odds >= rarely-math.Log(r.Search.Delta()) {

@@ -27,7 +27,45 @@ type Change struct {
 // longer paths than memory does.
 type Walk struct {
 	Ctx       context.Context
+	Recent    *Recent // nil: every tree is read
 	Most, met Size
+}
+
+// Recent keeps the trees of the last two walks: along a history each commit is compared with the one before it and with
+// the one after it. The zero value keeps none.
+type Recent struct {
+	now, before map[string][]objects.Entry
+	entries     int
+}
+
+// mostRecent is how many entries of trees one walk may leave to the next.
+const mostRecent = 100_000
+
+// Begin begins another walk.
+func (r *Recent) Begin() {
+	r.before = r.now
+	if r.entries > mostRecent {
+		r.before = nil
+	}
+	r.now, r.entries = map[string][]objects.Entry{}, 0
+}
+
+// sorted is [Sorted] of a tree that may have been read before.
+func (r *Recent) sorted(o objects.Reader, id string) (entries []objects.Entry, err error) {
+	if r == nil {
+		return Sorted(o, id)
+	}
+	entries, known := r.now[id]
+	if !known {
+		if entries, known = r.before[id]; !known {
+			if entries, err = Sorted(o, id); err != nil {
+				return nil, err
+			}
+		}
+		r.now[id] = entries
+		r.entries += len(entries)
+	}
+	return entries, nil
 }
 
 // enter counts what is about to be read: the names of one folder, in the larger of its states.
@@ -52,11 +90,11 @@ func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Chang
 	if before == after {
 		return nil
 	}
-	old, err := Sorted(o, before)
+	old, err := w.Recent.sorted(o, before)
 	if err != nil {
 		return err
 	}
-	cur, err := Sorted(o, after)
+	cur, err := w.Recent.sorted(o, after)
 	if err != nil {
 		return err
 	}
