@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -223,15 +225,16 @@ func (ws *workspaces) drop(name string) error {
 	return w.Remove()
 }
 
-// close removes all workspaces and both roots. It goes on after an error, and returns the first one.
+// close removes all workspaces, beside one another, and both roots. It goes on after an error, and returns the first one.
 func (ws *workspaces) close() error {
-	var errs []error
-	for name := range ws.open {
-		errs = append(errs, ws.drop(name))
+	all := slices.AppendSeq(slices.Clone(ws.next), maps.Values(ws.open))
+	errs := make([]error, len(all))
+	var removed sync.WaitGroup
+	for i, w := range all {
+		removed.Go(func() { errs[i] = w.Remove() })
 	}
-	for _, w := range ws.next {
-		errs = append(errs, w.Remove())
-	}
+	removed.Wait()
+	clear(ws.open)
 	if ws.memory != nil {
 		errs = append(errs, ws.leaveMemory())
 	}

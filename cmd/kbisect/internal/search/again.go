@@ -27,10 +27,10 @@ import (
 // lookBack is how many sessions are looked through for earlier answers and launches, the newest first.
 const lookBack = 100
 
-// setEnvironment notes in the policy what launches find besides their candidates: the settings of git and the
-// machine. If that cannot be known, or earlier sessions do not count, Fresh is set and none of their answers or
-// launches is used.
-func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) {
+// environment finds out what launches find besides their candidates: the settings of git and the machine. It is in
+// the policy once the function that it returns has been called. If it cannot be known, or earlier sessions do not
+// count, Fresh is set and none of their answers or launches is used.
+func environment(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) (noted func()) {
 	// Linked work trees share all of the repository, which no digest covers.
 	p.Fresh = p.Fresh || p.Plan.InWorktree || e.Sampler != nil
 	// Scripts of the user's own lie outside of the candidates, and are read as they are now.
@@ -38,17 +38,22 @@ func setEnvironment(ctx context.Context, e session.Env, repo *source.Repo, p *po
 	if _, name := kernels.Script(p.Plan.Run); p.OwnScripts && name != "" {
 		words = append(words, filepath.Join(repo.WorkDir(), p.Plan.Dir, name))
 	}
-	settings, err := export.Digest(ctx, repo)
-	if err != nil {
-		p.Fresh = true
-		return
+	found, known := "", make(chan struct{})
+	go func() { // there are thousands of files to look at
+		defer close(known)
+		if settings, err := export.Digest(ctx, repo); err == nil {
+			found = settings[:32] + machine.Fingerprint(ctx, os.Environ(), words)[:32]
+		}
+	}()
+	return func() {
+		<-known
+		p.Environment, p.Fresh = found, p.Fresh || found == ""
 	}
-	p.Environment = settings[:32] + machine.Fingerprint(ctx, os.Environ(), words)[:32]
 }
 
 // answered prints the stored answer of a finished search that asked for the same; ok is false if there is none.
 // Errors are those of the store and of writing the report.
-func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy) (ok bool, err error) {
+func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.Policy, noted func()) (ok bool, err error) {
 	if p.Fresh {
 		return false, nil
 	}
@@ -56,7 +61,7 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 	if st == nil || err != nil {
 		return false, err
 	}
-	id, err := finished(st, p)
+	id, err := finished(st, p, noted)
 	if err = errors.Join(err, st.Close()); err != nil || id == "" {
 		return false, err
 	}
@@ -85,15 +90,22 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 // finished is the id of the newest session that asked for the same (policy.Asks) and has a sure answer: complete,
 // and with every culprit confirmed, unless --fast leaves that out. No other answer would certainly come out the
 // same again. "" if there is none.
-func finished(st *store.Store, p *policy.Policy) (id string, err error) {
+func finished(st *store.Store, p *policy.Policy, noted func()) (id string, err error) {
 	all, err := st.Sessions(lookBack)
 	if err != nil {
 		return "", exit.With(exit.Machine, err)
 	}
+	all = slices.DeleteFunc(all, func(x store.Session) bool { return x.Status != store.Found || !session.IsSearch(x) })
+	if len(all) == 0 { // nothing to compare with
+		return "", nil
+	}
+	if noted(); p.Fresh {
+		return "", nil
+	}
 	asks := policy.Asks(p)
 	for _, x := range all {
 		var past policy.Policy
-		if x.Status != store.Found || !session.IsSearch(x) || json.Unmarshal(x.Config, &past) != nil || policy.Asks(&past) != asks {
+		if json.Unmarshal(x.Config, &past) != nil || policy.Asks(&past) != asks {
 			continue
 		}
 		var d report.Search

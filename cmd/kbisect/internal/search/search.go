@@ -80,8 +80,9 @@ func begin(ctx context.Context, e session.Env, repo *source.Repo) (*policy.Polic
 		return nil, nil, err
 	}
 	// The store is asked before the history is read, which takes longer and is not needed if the answer is there.
-	setEnvironment(ctx, e, repo, p)
-	if ok, err := answered(ctx, e, repo, p); ok || err != nil {
+	noted := environment(ctx, e, repo, p)
+	defer noted()
+	if ok, err := answered(ctx, e, repo, p, noted); ok || err != nil {
 		return nil, nil, err
 	}
 	if e.Request.Bad == "HEAD" {
