@@ -616,7 +616,7 @@ func TestHeadStartBesideASlowLoad(t *testing.T) {
 func compiling(t *testing.T, third string) (b *bench, p *Pipeline, sample func(r bisect.Request, soon ...bisect.Request) bisect.Outcome) {
 	needsPython(t)
 	t.Parallel()
-	text := strings.NewReplacer("time.sleep(3.2)", "time.sleep(0.3)", "note(\"measures\")\n", "note(\"measures\")\nif KERNEL == 3:\n    "+third+"\n").Replace(slowToCompile)
+	text := strings.NewReplacer("time.sleep(3.2)", "time.sleep(0.4)", "note(\"measures\")\n", "note(\"measures\")\nif KERNEL == 3:\n    "+third+"\n").Replace(slowToCompile)
 	var commits [][]fixtures.Change
 	for i := range 8 {
 		commits = append(commits, []fixtures.Change{fixtures.Write("bench.py", strings.ReplaceAll(text, "KERNEL", fmt.Sprint(i+1)))})

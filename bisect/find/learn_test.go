@@ -162,6 +162,48 @@ func TestComparingCommitsPays(t *testing.T) {
 	}
 }
 
+// Commits that were left out are candidates again where comparing them has ceased to pay, and are left out once more where it
+// pays again.
+func TestComparingCommitsPaysAgain(t *testing.T) {
+	commits := line(2000)
+	s := search.Search{Commits: commits, Good: bisect.Candidate{Commit: "good"}}
+	s.Differs = func(opened []string, halving int) [][]bisect.Difference {
+		if len(opened) == 2 && halving < 5000 {
+			return nil
+		}
+		out := slices.Repeat([][]bisect.Difference{{bisect.Same}}, len(commits))
+		for i := 0; i < len(commits); i += 100 {
+			out[i] = []bisect.Difference{bisect.Different}
+		}
+		return out
+	}
+	var asked []int
+	at := 0.0
+	s.Sampler = bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+		o := bisect.Outcome{Class: bisect.OK, Wall: 1, At: at, Opened: []string{"main"}}
+		if asked = append(asked, slices.IndexFunc(commits, func(c bisect.Commit) bool { return c.ID == r.Candidate.Commit })); len(asked) > 2 {
+			o.Opened = append(o.Opened, "more")
+		}
+		if len(asked) > 3 {
+			o.Wall = 30
+		}
+		if asked[len(asked)-1] >= 700 {
+			o.Class, o.Phase = bisect.Crash, "run"
+		}
+		at += o.Wall
+		return o, nil
+	})
+	f, err := find.Culprits(t.Context(), &s)
+	if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != commits[700].ID || f.Matter != 20 {
+		t.Fatalf("%v %s %v, %d matter", err, f.Result, f.Culprits, f.Matter)
+	}
+	for k, i := range asked[2:] {
+		if counts := i%100 == 0 || i == 699; counts == (k == 1) {
+			t.Errorf("launch %d was of commit %d: %v", k+3, i, asked)
+		}
+	}
+}
+
 // A merge that differs from a parent in nothing that was opened is that parent: neither it nor what its other parents bring
 // is launched, as in git log.
 func TestMergesLikeAParent(t *testing.T) {

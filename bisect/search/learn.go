@@ -17,10 +17,11 @@ type learned struct {
 	opened   map[string]bool
 	ends     [2]bool     // good, bad: a launch has told what it opened
 	differs  differences // in what was opened
-	of       int         // len(opened) when differs was made; -1: launches have contradicted it
+	of       int         // the number of differs, see asked; -1: launches have contradicted it
 	latest   differences // like differs, as soon as one end has told; builds ahead follow it
-	compared int         // len(opened) when latest was made, or was to be
-	worth    float64     // seconds then, where comparing commits would have taken too long
+	asked    int         // how often latest was asked for, which numbers it
+	compared int         // len(opened) then
+	worth    float64     // of a candidate then, seconds
 }
 
 // differences are those of commits, by their id, from each of their parents.
@@ -51,7 +52,7 @@ func (l *learned) compare(r *Run, each float64) bool {
 	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared && (l.latest != nil || each < 2*l.worth) {
 		return l.latest != nil
 	}
-	l.compared, l.latest, l.worth = len(l.opened), nil, each
+	l.asked, l.compared, l.latest, l.worth = l.asked+1, len(l.opened), nil, each
 	halving := math.MaxInt32
 	if len(r.Search.Commits) > alwaysCompared {
 		halving = int(min(each/compareSeconds, math.MaxInt32))
@@ -73,8 +74,8 @@ func (l *learned) compare(r *Run, each float64) bool {
 // ForeseeLearned forecasts again where an end has opened what was not known: the builds ahead need not wait for the
 // other end, whose launch may be a long one.
 func ForeseeLearned(r *Run) {
-	l, before := &r.Ledger.learned, r.Ledger.learned.compared
-	if l.compare(r, longest(r.Ledger)) && l.compared != before {
+	l, before := &r.Ledger.learned, r.Ledger.learned.asked
+	if l.compare(r, longest(r.Ledger)) && l.asked != before {
 		r.Foresee(belief.GoodEnd)
 	}
 }
@@ -111,11 +112,9 @@ func expected(r *Run) []float64 {
 func longest(l *Ledger) float64 {
 	most := l.Pace()
 	for _, t := range l.Made {
-		switch {
-		case !t.Purpose.IsEnd():
-		case t.CacheHit: // it says nothing about later builds
+		if t.Purpose.IsEnd() && t.CacheHit { // it says nothing about later builds
 			return math.Inf(1)
-		default:
+		} else if t.Purpose.IsEnd() {
 			most = max(most, t.Build+t.Wall)
 		}
 	}
@@ -128,7 +127,7 @@ func learn(r *Run) {
 	l := &r.Ledger.learned
 	// Both ends must have told what they open: what only the bad side reads is where the culprit may be.
 	if l.of >= 0 && l.ends[0] && l.ends[1] && (l.compare(r, longest(r.Ledger)) || l.differs != nil) {
-		l.of, l.differs = l.compared, l.latest
+		l.of, l.differs = l.asked, l.latest
 	}
 	if l.of > 0 && !explained(r) {
 		r.Unlearn("no single commit that changes a file that was opened explains the launches")

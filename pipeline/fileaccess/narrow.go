@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -11,116 +12,122 @@ import (
 )
 
 // Differs returns a function that tells, for each commit of a range and each of its parents, what differs of what builds and
-// launches have opened; a commit is nil where that cannot be told, or where nothing depends on it. Several goroutines may call it.
+// launches have opened; a commit is nil where that cannot be told. Several goroutines may call it.
 //
-// Commits are compared along lines of first parents: where the ends of a line differ in nothing that was opened, all commits
-// between them count as the same, since whatever changed between them changed back. halving is how many pairs of commits may
-// be compared for each time that this is expected to halve the range; it returns nil where that is not enough.
-func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit) func(opened []string, halving int) [][]bisect.Difference {
-	c := &comparer{commits: commits, index: map[string]int{}, known: map[[2]string]pair{}}
-	c.changes = func(from, to string) ([]Change, error) { return changesBetween(ctx, repo, from, to) }
-	for i, x := range commits {
-		c.index[x.ID] = i
-	}
-	return c.differs
+// In a large range, unless each commit counts, a line of commits without forks and merges is not compared commit by commit where
+// its ends differ in nothing that was opened: whatever changed between them changed back, and no other commit has it. halving is
+// how many pairs of commits may be compared for each time that this is expected to halve the range; it returns nil where
+// that is not enough.
+func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit, each bool) func(opened []string, halving int) [][]bisect.Difference {
+	return newComparer(ctx, commits, each || len(commits) <= smallRange, func(from, to string) ([]source.TreeChange, error) {
+		both, err := source.CompareTrees(ctx, repo, from, to)
+		if err != nil {
+			return nil, err
+		}
+		return both.Changes, nil
+	}).differs
 }
+
+const (
+	smallRange = 256 // commits
+	samples    = 16  // of them, which tell how many of a range differ from their parents
+	perPair    = 100 // changes between two commits that take as long to list as it takes to compare two commits
+	mostKept   = 500 // changes between the ends of a line, which are listed again beyond
+)
 
 // comparer compares the commits of a range.
 type comparer struct {
+	ctx     context.Context
 	commits []bisect.Commit
 	index   map[string]int
-	changes func(from, to string) ([]Change, error)
+	links   []bool // by commit: one parent, and one child, of the range
+	each    bool   // no commit is skipped
+	changes func(from, to string) ([]source.TreeChange, error)
 
 	mu    sync.Mutex
 	known map[[2]string]pair
 
 	// Of one call:
 	opened Opened
-	left   int  // pairs that may still be compared
-	dense  bool // so many commits differ that none are skipped
+	dense  bool // so many commits differ that none is skipped
+	left   int  // pairs that may still be compared, whether or not they are known: a resumed search knows others
 	out    [][]bisect.Difference
 }
 
 // pair is what two commits differ by.
 type pair struct {
-	changes []Change
+	changes []source.TreeChange
+	cost    int // in pairs of commits
 	err     error
 }
 
-// mostKept is how many changes of two commits are kept, for when more has been opened.
-const mostKept = 1000
-
-// samples is how many commits are compared with their parents to see how many of the range differ.
-const samples = 16
+func newComparer(ctx context.Context, commits []bisect.Commit, each bool, list func(from, to string) ([]source.TreeChange, error)) *comparer {
+	c := &comparer{ctx: ctx, commits: commits, index: map[string]int{}, each: each, changes: list, known: map[[2]string]pair{}}
+	children := make([]int, len(commits))
+	for i, x := range commits {
+		c.index[x.ID] = i
+		for _, k := range x.InRange {
+			children[k]++
+		}
+	}
+	for i, x := range commits {
+		c.links = append(c.links, len(x.Parents) == 1 && children[i] == 1)
+	}
+	return c
+}
 
 // differs is what Differs returns.
 func (c *comparer) differs(opened []string, halving int) [][]bisect.Difference {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opened, c.left, c.out = NewOpened(opened), math.MaxInt, make([][]bisect.Difference, len(c.commits))
-	differ := 0.5
-	for k := range samples {
-		if slices.Max(append(c.ofParents(k*len(c.commits)/samples), bisect.Same)) > bisect.Same {
+	differ, n := 0.5, min(samples, len(c.commits))
+	for k := range n {
+		if slices.Max(append(c.ofParents(k*len(c.commits)/n), bisect.Same)) > bisect.Same {
 			differ++
 		}
 	}
-	share := differ / (samples + 1)
-	c.dense = share > 0.25
-	if halvings := -math.Log2(share); float64(halving)*halvings < float64(len(c.commits)) {
-		c.left = int(float64(halving) * halvings)
-		if c.dense {
-			return nil
+	share := differ / float64(n+1)
+	c.dense = c.each || share > 0.25
+	if worth := float64(halving) * -math.Log2(share); worth < float64(len(c.commits)) {
+		c.left = int(worth)
+	}
+	if c.dense && c.left < len(c.commits) {
+		return nil
+	}
+	for first := 0; first < len(c.commits) && c.left >= 0; {
+		last := first
+		for last+1 < len(c.commits) && c.links[last] && slices.Equal(c.commits[last+1].InRange, []int{last}) && len(c.commits[last+1].Parents) == 1 {
+			last++
 		}
+		c.split(first, last+1)
+		first = last + 1
 	}
-	for tips := []int{len(c.commits) - 1}; len(tips) > 0 && c.left >= 0; {
-		tip := tips[len(tips)-1]
-		tips = append(tips[:len(tips)-1], c.line(tip)...)
-	}
-	if c.left < 0 {
+	if c.left < 0 || c.ctx.Err() != nil {
 		return nil
 	}
 	return c.out
 }
 
-// line compares the commits of the line of first parents that ends with a commit, as far as they have not been, and returns the
-// other parents of its merges.
-func (c *comparer) line(tip int) (others []int) {
-	var line []int // the last first
-	for i, known := tip, true; known && c.out[i] == nil; {
-		line = append(line, i)
-		c.out[i] = []bisect.Difference{}
-		if len(c.commits[i].Parents) == 0 {
-			break
+// split compares the commits from first to before end, each of which but the first has the one before as its only parent, which
+// has no other child.
+func (c *comparer) split(first, end int) {
+	switch p := c.commits[first].Parents; {
+	case c.left < 0 || c.ctx.Err() != nil:
+	case end-first == 1:
+		c.out[first] = c.ofParents(first)
+	case c.dense:
+		for i := first; i < end; i++ {
+			c.split(i, i+1)
 		}
-		i, known = c.index[c.commits[i].Parents[0]]
-	}
-	slices.Reverse(line)
-	c.split(line)
-	for _, i := range line {
-		for n, id := range c.commits[i].Parents {
-			if k, known := c.index[id]; n > 0 && known && c.out[k] == nil {
-				others = append(others, k)
-			}
-		}
-	}
-	return others
-}
-
-// split compares the commits of a part of a line.
-func (c *comparer) split(line []int) {
-	first, last := c.commits[line[0]], c.commits[line[len(line)-1]]
-	switch {
-	case c.left < 0:
-	case len(line) == 1:
-		c.out[line[0]] = c.ofParents(line[0])
-	case !c.dense && len(first.Parents) > 0 && c.difference(first.Parents[0], last.ID) == bisect.Same:
-		for _, i := range line { // what other parents bring does not count
-			c.out[i] = slices.Repeat([]bisect.Difference{bisect.Different}, len(c.commits[i].Parents))
-			c.out[i][0] = bisect.Same
+	case len(p) == 1 && c.difference(p[0], c.commits[end-1].ID, mostKept) == bisect.Same:
+		for i := first; i < end; i++ {
+			c.out[i] = []bisect.Difference{bisect.Same}
 		}
 	default:
-		c.split(line[:len(line)/2])
-		c.split(line[len(line)/2:])
+		middle := (first + end) / 2
+		c.split(first, middle)
+		c.split(middle, end)
 	}
 }
 
@@ -128,7 +135,7 @@ func (c *comparer) split(line []int) {
 // shallow clone.
 func (c *comparer) ofParents(i int) (out []bisect.Difference) {
 	for _, p := range c.commits[i].Parents {
-		d := c.difference(p, c.commits[i].ID)
+		d := c.difference(p, c.commits[i].ID, math.MaxInt)
 		if c.known[[2]string{p, c.commits[i].ID}].err != nil {
 			return nil
 		}
@@ -137,43 +144,37 @@ func (c *comparer) ofParents(i int) (out []bisect.Difference) {
 	return out
 }
 
-// difference is the most that two commits differ by.
-func (c *comparer) difference(from, to string) (most bisect.Difference) {
-	p, known := c.known[[2]string{from, to}]
-	if !known {
-		c.left--
-		p.changes, p.err = c.changes(from, to)
-		if len(p.changes) <= mostKept {
-			c.known[[2]string{from, to}] = p
+// difference is the most that two commits differ by. No more changes than most are kept for when more has been opened.
+func (c *comparer) difference(from, to string, most int) (d bisect.Difference) {
+	id := [2]string{from, to}
+	p, known := c.known[id]
+	if !known || p.err == nil && p.changes == nil && p.cost > 1 {
+		list, err := c.changes(from, to)
+		p = pair{err: err, cost: 1 + len(list)/perPair}
+		for _, x := range list {
+			p.changes = append(p.changes, compact(x))
+		}
+		if c.known[id] = p; len(list) > most {
+			c.known[id] = pair{cost: p.cost}
 		}
 	}
+	c.left -= p.cost
 	if p.err != nil {
 		return bisect.Different
 	}
-	for _, change := range p.changes {
-		most = max(most, c.opened.Difference(change))
+	for _, x := range p.changes {
+		d = max(d, c.opened.Difference(x))
 	}
-	return most
+	return d
 }
 
-// ChangesOf lists, for each parent of a commit, where their trees differ. That of a parent beyond the border of a shallow
-// clone cannot be told.
-func ChangesOf(ctx context.Context, repo *source.Repo, c bisect.Commit) (out [][]Change, err error) {
-	for _, p := range c.Parents {
-		one, err := changesBetween(ctx, repo, p, c.ID)
-		if err != nil {
-			return nil, err
+// compact is what [Opened.Difference] looks at of a change, without the trees that it was found in.
+func compact(x source.TreeChange) source.TreeChange {
+	mode := func(e *source.Entry) *source.Entry {
+		if e == nil {
+			return nil
 		}
-		out = append(out, one)
+		return &source.Entry{Mode: e.Mode}
 	}
-	return out, nil
-}
-
-// changesBetween lists where the trees of two commits differ.
-func changesBetween(ctx context.Context, repo *source.Repo, from, to string) ([]Change, error) {
-	both, err := source.CompareTrees(ctx, repo, from, to)
-	if err != nil {
-		return nil, err
-	}
-	return changesIn(both, repo.Has)
+	return source.TreeChange{Path: strings.Clone(x.Path), Folder: strings.Clone(x.Folder), Old: mode(x.Old), New: mode(x.New)}
 }

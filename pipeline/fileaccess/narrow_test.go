@@ -1,117 +1,197 @@
 package fileaccess
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/bisect/search"
 	"github.com/kbisect/kbisect/pipeline/source"
 )
 
-// history makes a comparer of a history in memory. write says which file a commit writes; each time it is another content.
-// From a fork on, commits in turn are made on a branch, which the next commit of the main line merges.
-func history(n, fork int, write func(i int) string) (c *comparer, compared *int) {
-	c, compared = &comparer{index: map[string]int{}, known: map[[2]string]pair{}}, new(int)
-	content := map[string]map[string]int{"good": {}}
-	main, branch := "good", ""
-	for i := range n {
-		x := bisect.Commit{ID: fmt.Sprint(i), Parents: []string{main}}
-		files := map[string]int{write(i): i + 1}
-		if branch != "" {
-			x.Parents = append(x.Parents, branch)
-		}
-		for _, p := range x.Parents {
-			for name, at := range content[p] {
-				files[name] = max(files[name], at)
-			}
-		}
-		onBranch := fork > 0 && i > 0 && i%fork == 0 && i < n-1
-		if branch = ""; onBranch {
-			branch = x.ID
-		} else {
-			main = x.ID
-		}
-		content[x.ID], c.index[x.ID] = files, i
-		c.commits = append(c.commits, x)
-	}
-	c.changes = func(from, to string) (out []Change, err error) {
-		*compared++
-		for name := range content[to] {
-			if content[from][name] != content[to][name] {
-				e := &source.Entry{Mode: source.ModeFile}
-				out = append(out, Change{TreeChange: source.TreeChange{Path: name, Old: e, New: e}})
-			}
-		}
-		return out, nil
-	}
-	return c, compared
+// memory is a history in memory: what each commit has in each file.
+type memory struct {
+	commits  []bisect.Commit
+	content  map[string]map[string]int // by commit and file
+	compared int                       // pairs of commits
 }
 
-// TestDiffersAlongLines: what is said of a line of commits without looking at each is what each shows.
-func TestDiffersAlongLines(t *testing.T) {
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 0))
-		n, rare := 1+rng.IntN(400), 1+rng.IntN(100)
-		names := make([]string, n)
-		for i := range names {
-			if names[i] = "other"; rng.IntN(rare) == 0 {
-				names[i] = fmt.Sprint("read", rng.IntN(3))
-			}
+func newMemory() *memory { return &memory{content: map[string]map[string]int{"good": {}}} }
+
+// commit adds a commit that writes one file.
+func (m *memory) commit(file string, text int, parents ...string) string {
+	x := bisect.Commit{ID: fmt.Sprintf("c%04d", len(m.commits)), Parents: parents}
+	files := map[string]int{}
+	for _, p := range slices.Backward(parents) { // of a merge the first parent counts, but where the other alone has changed a file
+		for name, at := range m.content[p] {
+			files[name] = at
 		}
-		c, _ := history(n, rng.IntN(6), func(i int) string { return names[i] })
-		for _, opened := range [][]string{{"read0"}, {"read0", "read1", "read2"}} { // more has been opened the second time
-			out, set := c.differs(opened, math.MaxInt), NewOpened(opened)
-			skipped := map[string]bool{} // of a merge that is like its first parent
-			for i := n - 1; i >= 0; i-- {
-				for k, p := range c.commits[i].Parents {
-					same := true
-					changes, _ := c.changes(p, c.commits[i].ID)
-					for _, change := range changes {
-						same = same && set.Difference(change) == bisect.Same
-					}
-					switch {
-					case k > 0:
-						skipped[p] = skipped[p] || out[i] == nil || out[i][0] == bisect.Same
-					case out[i] == nil && !skipped[c.commits[i].ID]:
-						t.Fatalf("seed %d: nothing is said of commit %d", seed, i)
-					case out[i] != nil && same != (out[i][0] == bisect.Same):
-						t.Fatalf("seed %d: commit %d is the same as its parent: %v, it is said to differ by %v", seed, i, same, out[i])
-					}
-				}
-			}
+		if k := slices.IndexFunc(m.commits, func(c bisect.Commit) bool { return c.ID == p }); k >= 0 {
+			x.InRange = append(x.InRange, k)
 		}
 	}
+	slices.Sort(x.InRange)
+	if files[file] = text; file == "" {
+		delete(files, file)
+	}
+	m.content[x.ID], m.commits = files, append(m.commits, x)
+	return x.ID
+}
+
+func (m *memory) changes(from, to string) (out []source.TreeChange, err error) {
+	m.compared++
+	names := map[string]bool{}
+	for _, id := range []string{from, to} {
+		for name := range m.content[id] {
+			names[name] = true
+		}
+	}
+	for name := range names {
+		if m.content[from][name] != m.content[to][name] {
+			e := &source.Entry{Mode: source.ModeFile}
+			out = append(out, source.TreeChange{Path: name, Folder: ".", Old: e, New: e})
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) comparer(each bool) *comparer {
+	return newComparer(context.Background(), m.commits, each, m.changes)
+}
+
+// line is a history without forks, whose commits write the files that write names, each another text.
+func line(n int, write func(i int) string) *memory {
+	m, tip := newMemory(), "good"
+	for i := range n {
+		x := bisect.Commit{ID: fmt.Sprintf("c%06d", i), Parents: []string{tip}}
+		if i > 0 {
+			x.InRange = []int{i - 1}
+		}
+		files := map[string]int{"read": m.content[tip]["read"], "other": m.content[tip]["other"]}
+		files[write(i)] = i + 1
+		tip = x.ID
+		m.content[tip], m.commits = files, append(m.commits, x)
+	}
+	return m
 }
 
 // TestDiffersWhereItPays: few pairs of commits are compared where few commits count, and next to none where it would not pay.
 func TestDiffersWhereItPays(t *testing.T) {
-	c, compared := history(100_000, 0, func(i int) string {
+	m := line(100_000, func(i int) string {
 		if i == 70_000 {
 			return "read"
 		}
 		return "other"
 	})
-	if out := c.differs([]string{"read"}, 60); out == nil || out[70_000][0] != bisect.Different || out[70_001][0] != bisect.Same || *compared > 60 {
-		t.Errorf("%d pairs were compared: %v", *compared, out != nil)
+	c := m.comparer(false)
+	out := c.differs([]string{"read"}, 60)
+	for i, d := range out {
+		if len(d) != 1 || (d[0] == bisect.Same) != (i != 70_000) {
+			t.Fatalf("commit %d: %v", i, d)
+		}
 	}
-	before := *compared
-	if c.differs([]string{"read", "new"}, 60); *compared != before {
-		t.Errorf("%d pairs were compared again", *compared-before)
+	if out == nil || m.compared > 60 {
+		t.Errorf("%d pairs were compared: %v", m.compared, out != nil)
+	}
+	before := m.compared
+	if c.differs([]string{"read", "new"}, 60); m.compared != before {
+		t.Errorf("%d pairs were compared again", m.compared-before)
 	}
 	for _, every := range []int{1, 20} {
-		c, compared := history(3000, 0, func(i int) string {
+		m := line(3000, func(i int) string {
 			if i%every == 0 {
 				return "read"
 			}
 			return "other"
 		})
-		if out := c.differs([]string{"read"}, 30); out != nil || *compared > 200 {
-			t.Errorf("one in %d: %d pairs were compared: %v", every, *compared, out != nil)
+		c := m.comparer(false)
+		for range 8 { // pairs that are known count like others
+			if out := c.differs([]string{"read"}, 30); out != nil || m.compared > 200 {
+				t.Errorf("one in %d: %d pairs were compared: %v", every, m.compared, out != nil)
+			}
 		}
-		if out := c.differs([]string{"read"}, math.MaxInt); out == nil || out[1][0] == bisect.Same != (every > 1) {
-			t.Errorf("one in %d: nothing is said", every)
+		if out := c.differs([]string{"read"}, math.MaxInt32); out == nil || (out[1][0] == bisect.Same) != (every > 1) {
+			t.Errorf("one in %d: %v", every, out)
 		}
+	}
+}
+
+// TestSkippedLinesMisleadNobody: in histories with forks, merges, and changes that are taken back and made again, the culprit breaks
+// the program. Where lines are skipped it is found as often as where every commit is compared, no more often what was learned is
+// contradicted, and from the culprit on to the bad end the program is broken along some line at least as often.
+func TestSkippedLinesMisleadNobody(t *testing.T) {
+	found, lasting, misread := map[bool]int{}, map[bool]int{}, map[bool]int{}
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		m := newMemory()
+		tips := []string{"good"}
+		for range 20 + rng.IntN(60) {
+			k := rng.IntN(len(tips))
+			at, file, text := tips[k], "other", len(m.commits)+1
+			if rng.IntN(6) == 0 {
+				file, text = "read", rng.IntN(2)
+			}
+			switch x := rng.IntN(8); {
+			case x == 0 && len(tips) < 3:
+				tips = append(tips, m.commit(file, text, at))
+			case x == 1 && len(tips) > 1:
+				other := (k + 1) % len(tips)
+				tips[k] = m.commit("other", text, at, tips[other])
+				tips = slices.Delete(tips, other, other+1)
+			default:
+				tips[k] = m.commit(file, text, at)
+			}
+		}
+		end := tips[0]
+		for _, other := range tips[1:] {
+			end = m.commit("other", len(m.commits)+1, end, other)
+		}
+		if m.content[end]["read"] == 0 {
+			end = m.commit("read", 1, end)
+		}
+		broken := func(id string) bool { return m.content[id]["read"] == 1 }
+		lasts := map[string]bool{end: true} // broken from there on, along some line
+		for _, c := range slices.Backward(m.commits) {
+			if lasts[c.ID] {
+				for _, p := range c.Parents {
+					lasts[p] = lasts[p] || broken(p)
+				}
+			}
+		}
+		for _, each := range []bool{true, false} {
+			s := &search.Search{Commits: m.commits, Good: bisect.Candidate{Commit: "good"}, Differs: m.comparer(each).differs}
+			s.Sampler = bisect.SamplerFunc(func(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
+				o := bisect.Outcome{Class: bisect.OK, Wall: 1, Opened: []string{"read"}}
+				if broken(r.Candidate.Commit) {
+					o.Class, o.Phase = bisect.Crash, "run"
+				}
+				return o, nil
+			})
+			f, err := find.Culprits(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Misread {
+				misread[each]++
+			}
+			if f.Result != bisect.Found {
+				continue
+			}
+			found[each]++
+			if len(f.Culprits) != 1 || !broken(f.Culprits[0].Commit) || slices.ContainsFunc(f.Culprits[0].Parents, broken) {
+				t.Errorf("seed %d, each commit compared %v: %v", seed, each, f.Culprits)
+			} else if lasts[f.Culprits[0].Commit] {
+				lasting[each]++
+			}
+		}
+	}
+	t.Logf("found %v, broken until the bad end %v, contradicted %v; true: each commit was compared", found, lasting, misread)
+	if found[false] < found[true] || lasting[false] < lasting[true] || misread[false] > misread[true] {
+		t.Error("skipping lines misleads")
 	}
 }

@@ -30,14 +30,6 @@ func NewOpened(paths ...[]string) Opened {
 	return o
 }
 
-// Change is one path at which the trees of two commits differ.
-type Change struct {
-	source.TreeChange
-	// Folder is the deepest folder above the path that both commits have, "." for the root. It is only of a
-	// path that one of the two lacks.
-	Folder string
-}
-
 // Difference says whether a process which opened all this may notice a change. It says so too often rather than too
 // seldom:
 //
@@ -46,7 +38,7 @@ type Change struct {
 //   - A path that comes or goes counts where it is named like something that was opened, which it may shadow.
 //   - Another one is nearby in a folder in or below which something was opened, as its name may have been looked for or
 //     listed there.
-func (o Opened) Difference(c Change) bisect.Difference {
+func (o Opened) Difference(c source.TreeChange) bisect.Difference {
 	switch path.Base(c.Path) {
 	case ".gitattributes", ".gitmodules":
 		return bisect.Different
@@ -64,38 +56,4 @@ func (o Opened) Difference(c Change) bisect.Difference {
 		return bisect.Nearby
 	}
 	return bisect.Same
-}
-
-// changesIn lists what differs between two commits.
-func changesIn(both *source.Comparison, has func(commit, path string) (bool, error)) ([]Change, error) {
-	var out []Change
-	for _, ch := range both.Changes {
-		c := Change{TreeChange: ch}
-		if lacking := lacks(both, ch); lacking != "" {
-			c.Folder = path.Dir(ch.Path)
-			for c.Folder != "." {
-				there, err := has(lacking, c.Folder)
-				if err != nil {
-					return nil, err
-				}
-				if there {
-					break
-				}
-				c.Folder = path.Dir(c.Folder)
-			}
-		}
-		out = append(out, c)
-	}
-	return out, nil
-}
-
-// lacks is the commit that has nothing at the path of a change; "" where both have.
-func lacks(both *source.Comparison, ch source.TreeChange) string {
-	switch {
-	case ch.Old == nil:
-		return both.From
-	case ch.New == nil:
-		return both.To
-	}
-	return ""
 }

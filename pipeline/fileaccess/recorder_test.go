@@ -177,7 +177,7 @@ func TestDifference(t *testing.T) {
 		{"docs/old", "docs", file(source.ModeFile), nil, bisect.Same},
 		{"data/old", "data", file(source.ModeFile), nil, bisect.Nearby}, // data was listed
 	} {
-		c := Change{TreeChange: source.TreeChange{Path: x.path, Old: x.old, New: x.new}, Folder: x.folder}
+		c := source.TreeChange{Path: x.path, Folder: x.folder, Old: x.old, New: x.new}
 		if got := set.Difference(c); got != x.want {
 			t.Errorf("%s: %d, want %d", x.path, got, x.want)
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -15,6 +14,7 @@ import (
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/session"
 	"github.com/kbisect/kbisect/cmd/kbisect/internal/wording"
 	"github.com/kbisect/kbisect/pipeline/fileaccess"
+	"github.com/kbisect/kbisect/pipeline/source"
 	"github.com/kbisect/kbisect/pipeline/source/hunks"
 )
 
@@ -212,8 +212,11 @@ func openedPaths(s *session.Session, c bisect.Culprit, diff *hunks.Diff) (out []
 	for _, h := range diff.Hunks {
 		within[h.File], within[h.OldFile] = true, true
 	}
-	changes, _ := fileaccess.ChangesOf(context.Background(), s.Repo, bisect.Commit{ID: c.Commit, Parents: c.Parents[:1]})
-	for _, change := range slices.Concat(changes...) {
+	both, err := source.CompareTrees(context.Background(), s.Repo, c.Parents[0], c.Commit)
+	if err != nil {
+		return nil
+	}
+	for _, change := range both.Changes {
 		if within[change.Path] && set.Difference(change) != bisect.Same {
 			out = append(out, change.Path)
 		}

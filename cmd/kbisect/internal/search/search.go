@@ -389,7 +389,7 @@ func (s *Search) plan(ctx context.Context) (_ *search.Search, settled bisect.Fin
 		plan.Eager = pipeline.ManyProcessors()
 	}
 	if t.Policy.Learn {
-		plan.Differs = fileaccess.Differs(ctx, t.Repo, commits)
+		plan.Differs = fileaccess.Differs(ctx, t.Repo, commits, t.Policy.All)
 	}
 	t.Display.Begin(len(commits), matter)
 	return &plan, settled, nil

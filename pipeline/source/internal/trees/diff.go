@@ -20,6 +20,7 @@ import (
 // submodule pins, never about folders.
 type Change struct {
 	Path     string // relative to the root
+	Folder   string // the deepest folder above it that both trees have; "." is the root
 	Old, New *objects.Entry
 }
 
@@ -87,8 +88,16 @@ func (w *Walk) enter(dir string, states ...[]objects.Entry) error {
 // different ids; "" is the empty tree. go-git's merkletrie would need an adapter as long as this
 // function, and would accept trees that Git must not check out.
 func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Change) error) error {
+	return w.diff(o, dir, ".", before, after, emit)
+}
+
+// diff is Diff below a folder that both trees have.
+func (w *Walk) diff(o objects.Reader, dir, folder, before, after string, emit func(Change) error) error {
 	if before == after {
 		return nil
+	}
+	if before != "" && after != "" {
+		folder = cmp.Or(dir, ".")
 	}
 	old, err := w.Recent.sorted(o, before)
 	if err != nil {
@@ -115,7 +124,7 @@ func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Chang
 		if b != nil {
 			cur = cur[1:]
 		}
-		if err := w.diffEntry(o, dir, a, b, emit); err != nil {
+		if err := w.diffEntry(o, dir, folder, a, b, emit); err != nil {
 			return err
 		}
 	}
@@ -123,11 +132,11 @@ func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Chang
 }
 
 // diffEntry compares two entries of one name.
-func (w *Walk) diffEntry(o objects.Reader, dir string, a, b *objects.Entry, emit func(Change) error) error {
+func (w *Walk) diffEntry(o objects.Reader, dir, folder string, a, b *objects.Entry, emit func(Change) error) error {
 	if a != nil && b != nil && a.Mode == b.Mode && a.ID == b.ID {
 		return nil
 	}
-	ch := Change{}
+	ch := Change{Folder: folder}
 	var oldTree, newTree string
 	if a != nil {
 		ch.Path = path.Join(dir, a.Name)
@@ -153,7 +162,7 @@ func (w *Walk) diffEntry(o objects.Reader, dir string, a, b *objects.Entry, emit
 			return err
 		}
 	}
-	return w.Diff(o, ch.Path, oldTree, newTree, emit)
+	return w.diff(o, ch.Path, folder, oldTree, newTree, emit)
 }
 
 // Sorted returns the entries in plain byte order of their names (Git's own order sorts folders as
