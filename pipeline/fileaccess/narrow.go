@@ -39,7 +39,6 @@ const (
 type comparer struct {
 	ctx     context.Context
 	commits []bisect.Commit
-	index   map[string]int
 	links   []bool // by commit: one parent, and one child, of the range
 	each    bool   // no commit is skipped
 	changes func(from, to string) ([]source.TreeChange, error)
@@ -62,10 +61,9 @@ type pair struct {
 }
 
 func newComparer(ctx context.Context, commits []bisect.Commit, each bool, list func(from, to string) ([]source.TreeChange, error)) *comparer {
-	c := &comparer{ctx: ctx, commits: commits, index: map[string]int{}, each: each, changes: list, known: map[[2]string]pair{}}
+	c := &comparer{ctx: ctx, commits: commits, each: each, changes: list, known: map[[2]string]pair{}}
 	children := make([]int, len(commits))
-	for i, x := range commits {
-		c.index[x.ID] = i
+	for _, x := range commits {
 		for _, k := range x.InRange {
 			children[k]++
 		}
