@@ -112,8 +112,8 @@ func logGood(t Tally) float64 {
 	return logBeta(goodFails+float64(t.Fails), goodPasses+float64(t.Passes)) - logBeta(goodFails, goodPasses)
 }
 
-// OddTwins is the log odds that a commit which has failed is bad, and one of equal inputs, which has only passed, is good, against
-// one complaint of both that shows sometimes. It is infinitely small where they have not ended so.
+// OddTwins compares two commits of equal inputs, of which one has failed and the other has only passed: the log odds that one is
+// bad and the other good, against a complaint of both that shows only sometimes. It is -Inf for other launches.
 func OddTwins(failed, passed Tally) float64 {
 	if failed.Fails == 0 || passed.Passes == 0 || passed.Fails > 0 {
 		return math.Inf(-1)

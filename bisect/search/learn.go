@@ -43,20 +43,17 @@ func (l *learned) take(t Trial) {
 	l.ends[1] = l.ends[1] || t.Purpose == bisect.EndBad
 }
 
-// In a range of more commits, they are compared only where that costs less than what it saves; two of them take compareSeconds.
-const alwaysCompared, compareSeconds = 256, 0.0005
+// compareSeconds is about what comparing two commits takes.
+const compareSeconds = 0.0005
 
 // compare asks Search.Differs again if more was opened since it was last asked, and reports whether latest follows what was
-// opened. In a large range it must not take longer than the candidates that it saves, of each seconds.
+// opened. each is what a candidate takes, in seconds: comparing must not cost more than the candidates that it saves.
 func (l *learned) compare(r *Run, each float64) bool {
 	if r.Search.Differs == nil || l.of < 0 || len(l.opened) == l.compared && (l.latest != nil || each < 2*l.worth) {
 		return l.latest != nil
 	}
 	l.asked, l.compared, l.latest, l.worth = l.asked+1, len(l.opened), nil, each
-	halving := math.MaxInt32
-	if len(r.Search.Commits) > alwaysCompared {
-		halving = int(min(each/compareSeconds, math.MaxInt32))
-	}
+	halving := int(min(each/compareSeconds, math.MaxInt32))
 	for i, d := range r.Search.Differs(slices.Sorted(maps.Keys(l.opened)), halving) {
 		if l.latest == nil {
 			l.latest = make(differences, len(r.Search.Commits))

@@ -50,8 +50,8 @@ type Search struct {
 	Looked []Trial
 
 	// Differs says, for each of Commits and each of its parents, what differs of what launches have opened
-	// (Outcome.Opened); nil: that cannot be told, or not by comparing so many pairs of commits for each time that the range
-	// is halved. May be nil: nothing is learned.
+	// (Outcome.Opened). halving is how many pairs of commits it may compare for each time that this halves a large range.
+	// It returns nil where that is not enough, or it cannot be told. May be nil: nothing is learned.
 	Differs func(opened []string, halving int) [][]bisect.Difference
 
 	OnStep func(bisect.Step)      // progress; may be nil

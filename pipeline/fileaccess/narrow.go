@@ -16,10 +16,10 @@ import (
 //
 // In a large range, unless each commit counts, a line of commits without forks and merges is not compared commit by commit where
 // its ends differ in nothing that was opened: whatever changed between them changed back, and no other commit has it. halving is
-// how many pairs of commits may be compared for each time that this is expected to halve the range; it returns nil where
+// how many pairs of commits may be compared then for each time that this is expected to halve the range; it returns nil where
 // that is not enough.
 func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit, each bool) func(opened []string, halving int) [][]bisect.Difference {
-	return newComparer(ctx, commits, each || len(commits) <= smallRange, func(from, to string) ([]source.TreeChange, error) {
+	return newComparer(ctx, commits, each || len(commits) <= alwaysCompared, func(from, to string) ([]source.TreeChange, error) {
 		both, err := source.CompareTrees(ctx, repo, from, to)
 		if err != nil {
 			return nil, err
@@ -29,10 +29,10 @@ func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit, ea
 }
 
 const (
-	smallRange = 256 // commits
-	samples    = 16  // of them, which tell how many of a range differ from their parents
-	perPair    = 100 // changes between two commits that take as long to list as it takes to compare two commits
-	mostKept   = 500 // changes between the ends of a line, which are listed again beyond
+	alwaysCompared = 256 // commits, whatever that costs; more are a large range
+	samples        = 16  // of them, which tell how many of a range differ from their parents
+	perPair        = 100 // changes between two commits that take as long to list as it takes to compare two commits
+	mostKept       = 500 // changes between the ends of a line, which are listed again beyond
 )
 
 // comparer compares the commits of a range.
@@ -56,7 +56,8 @@ type comparer struct {
 // pair is what two commits differ by.
 type pair struct {
 	changes []source.TreeChange
-	cost    int // in pairs of commits
+	dropped bool // they were too many to keep
+	cost    int  // in pairs of commits
 	err     error
 }
 
@@ -87,7 +88,7 @@ func (c *comparer) differs(opened []string, halving int) [][]bisect.Difference {
 	}
 	share := differ / float64(n+1)
 	c.dense = c.each || share > 0.25
-	if worth := float64(halving) * -math.Log2(share); worth < float64(len(c.commits)) {
+	if worth := float64(halving) * -math.Log2(share); len(c.commits) > alwaysCompared && worth < float64(len(c.commits)) {
 		c.left = int(worth)
 	}
 	if c.dense && c.left < len(c.commits) {
@@ -95,7 +96,7 @@ func (c *comparer) differs(opened []string, halving int) [][]bisect.Difference {
 	}
 	for first := 0; first < len(c.commits) && c.left >= 0; {
 		last := first
-		for last+1 < len(c.commits) && c.links[last] && slices.Equal(c.commits[last+1].InRange, []int{last}) && len(c.commits[last+1].Parents) == 1 {
+		for !c.dense && last+1 < len(c.commits) && c.links[last] && slices.Equal(c.commits[last+1].InRange, []int{last}) && len(c.commits[last+1].Parents) == 1 {
 			last++
 		}
 		c.split(first, last+1)
@@ -114,10 +115,6 @@ func (c *comparer) split(first, end int) {
 	case c.left < 0 || c.ctx.Err() != nil:
 	case end-first == 1:
 		c.out[first] = c.ofParents(first)
-	case c.dense:
-		for i := first; i < end; i++ {
-			c.split(i, i+1)
-		}
 	case len(p) == 1 && c.difference(p[0], c.commits[end-1].ID, mostKept) == bisect.Same:
 		for i := first; i < end; i++ {
 			c.out[i] = []bisect.Difference{bisect.Same}
@@ -146,14 +143,14 @@ func (c *comparer) ofParents(i int) (out []bisect.Difference) {
 func (c *comparer) difference(from, to string, most int) (d bisect.Difference) {
 	id := [2]string{from, to}
 	p, known := c.known[id]
-	if !known || p.err == nil && p.changes == nil && p.cost > 1 {
+	if !known || p.dropped {
 		list, err := c.changes(from, to)
 		p = pair{err: err, cost: 1 + len(list)/perPair}
 		for _, x := range list {
 			p.changes = append(p.changes, compact(x))
 		}
 		if c.known[id] = p; len(list) > most {
-			c.known[id] = pair{cost: p.cost}
+			c.known[id] = pair{dropped: true, cost: p.cost}
 		}
 	}
 	c.left -= p.cost

@@ -17,29 +17,30 @@ import (
 // memory is a history in memory: what each commit has in each file.
 type memory struct {
 	commits  []bisect.Commit
+	index    map[string]int
 	content  map[string]map[string]int // by commit and file
 	compared int                       // pairs of commits
 }
 
-func newMemory() *memory { return &memory{content: map[string]map[string]int{"good": {}}} }
+func newMemory() *memory {
+	return &memory{index: map[string]int{}, content: map[string]map[string]int{"good": {}}}
+}
 
-// commit adds a commit that writes one file.
+// commit adds a commit that writes one file. Of a merge, what the first parent has of a file counts.
 func (m *memory) commit(file string, text int, parents ...string) string {
-	x := bisect.Commit{ID: fmt.Sprintf("c%04d", len(m.commits)), Parents: parents}
+	x := bisect.Commit{ID: fmt.Sprintf("c%06d", len(m.commits)), Parents: parents}
 	files := map[string]int{}
-	for _, p := range slices.Backward(parents) { // of a merge the first parent counts, but where the other alone has changed a file
+	for _, p := range slices.Backward(parents) {
 		for name, at := range m.content[p] {
 			files[name] = at
 		}
-		if k := slices.IndexFunc(m.commits, func(c bisect.Commit) bool { return c.ID == p }); k >= 0 {
+		if k, known := m.index[p]; known {
 			x.InRange = append(x.InRange, k)
 		}
 	}
 	slices.Sort(x.InRange)
-	if files[file] = text; file == "" {
-		delete(files, file)
-	}
-	m.content[x.ID], m.commits = files, append(m.commits, x)
+	files[file] = text
+	m.content[x.ID], m.index[x.ID], m.commits = files, len(m.commits), append(m.commits, x)
 	return x.ID
 }
 
@@ -68,14 +69,7 @@ func (m *memory) comparer(each bool) *comparer {
 func line(n int, write func(i int) string) *memory {
 	m, tip := newMemory(), "good"
 	for i := range n {
-		x := bisect.Commit{ID: fmt.Sprintf("c%06d", i), Parents: []string{tip}}
-		if i > 0 {
-			x.InRange = []int{i - 1}
-		}
-		files := map[string]int{"read": m.content[tip]["read"], "other": m.content[tip]["other"]}
-		files[write(i)] = i + 1
-		tip = x.ID
-		m.content[tip], m.commits = files, append(m.commits, x)
+		tip = m.commit(write(i), i+1, tip)
 	}
 	return m
 }

@@ -147,8 +147,6 @@ func (r *Repo) compare(ctx context.Context, from, to string) (*Comparison, error
 		return nil, err
 	}
 	w := trees.NewWalk(ctx, r.read.Layout, trees.Size{})
-	w.Recent = &r.recent
-	r.recent.Begin()
 	err = w.Diff(r.read.Objects, "", both.fromTree, c.Tree, func(ch TreeChange) error {
 		both.Changes = append(both.Changes, ch)
 		return nil

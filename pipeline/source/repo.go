@@ -52,9 +52,8 @@ type Repo struct {
 	synthetic *synthetic.Objects // by Comparison.Compose
 	held      *trees.Held        // by its exports
 
-	mu     sync.Mutex // guards what follows
-	read   *reader
-	recent trees.Recent // trees of the last comparisons
+	mu   sync.Mutex // guards read
+	read *reader
 }
 
 // reader finds and reads commits for one goroutine at a time.

@@ -42,15 +42,9 @@ func ReadTree(o Reader, id string) ([]Entry, error) {
 // parseTree reads a tree object with ids of idLen bytes. Names are not checked here: only what is
 // written can do harm.
 func parseTree(data []byte, idLen int) ([]Entry, error) {
-	// Names and ids are parts of two strings: a history has millions of them.
-	text, digits := string(data), hex.EncodeToString(data)
-	part := func(s string, of []byte, scale int) string {
-		at := cap(data) - cap(of)
-		return s[scale*at : scale*(at+len(of))]
-	}
-	entries := make([]Entry, 0, len(data)/(idLen+16))
+	var entries []Entry
 	err := inputkey.Entries(data, idLen, func(mode uint32, name, id []byte) {
-		entries = append(entries, Entry{Name: part(text, name, 1), Mode: mode, ID: part(digits, id, 2)})
+		entries = append(entries, Entry{Name: string(name), Mode: mode, ID: hex.EncodeToString(id)})
 	})
 	return entries, err
 }

@@ -28,45 +28,7 @@ type Change struct {
 // longer paths than memory does.
 type Walk struct {
 	Ctx       context.Context
-	Recent    *Recent // nil: every tree is read
 	Most, met Size
-}
-
-// Recent keeps the trees of the last two walks: along a history each commit is compared with the one before it and with
-// the one after it. The zero value keeps none.
-type Recent struct {
-	now, before map[string][]objects.Entry
-	entries     int
-}
-
-// mostRecent is how many entries of trees one walk may leave to the next.
-const mostRecent = 100_000
-
-// Begin begins another walk.
-func (r *Recent) Begin() {
-	r.before = r.now
-	if r.entries > mostRecent {
-		r.before = nil
-	}
-	r.now, r.entries = map[string][]objects.Entry{}, 0
-}
-
-// sorted is [Sorted] of a tree that may have been read before.
-func (r *Recent) sorted(o objects.Reader, id string) (entries []objects.Entry, err error) {
-	if r == nil {
-		return Sorted(o, id)
-	}
-	entries, known := r.now[id]
-	if !known {
-		if entries, known = r.before[id]; !known {
-			if entries, err = Sorted(o, id); err != nil {
-				return nil, err
-			}
-		}
-		r.now[id] = entries
-		r.entries += len(entries)
-	}
-	return entries, nil
 }
 
 // enter counts what is about to be read: the names of one folder, in the larger of its states.
@@ -91,7 +53,7 @@ func (w *Walk) Diff(o objects.Reader, dir, before, after string, emit func(Chang
 	return w.diff(o, dir, ".", before, after, emit)
 }
 
-// diff is Diff below a folder that both trees have.
+// diff is Diff where folder is the deepest folder above dir that both trees have.
 func (w *Walk) diff(o objects.Reader, dir, folder, before, after string, emit func(Change) error) error {
 	if before == after {
 		return nil
@@ -99,11 +61,11 @@ func (w *Walk) diff(o objects.Reader, dir, folder, before, after string, emit fu
 	if before != "" && after != "" {
 		folder = cmp.Or(dir, ".")
 	}
-	old, err := w.Recent.sorted(o, before)
+	old, err := Sorted(o, before)
 	if err != nil {
 		return err
 	}
-	cur, err := w.Recent.sorted(o, after)
+	cur, err := Sorted(o, after)
 	if err != nil {
 		return err
 	}
