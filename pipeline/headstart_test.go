@@ -468,7 +468,7 @@ if old != "KERNEL":
     open(built, "w").write("KERNEL")
     note("compiled")
 out.write("phase: warmup\n")
-time.sleep(0.05)
+time.sleep(0.5)
 out.write("phase: measure\n")
 note("measures")
 time.sleep(0.2)
@@ -733,7 +733,7 @@ if COMPILES and not os.path.exists(kernel):
 with open(os.environ["BENCH_LOG"], "a") as log:
     log.write(name + "\n")
 out.write("phase: warmup\n")
-time.sleep(0.05)
+time.sleep(0.5)
 out.write("phase: measure\n")
 out.write("sample: %d us\nphase: teardown\n" % (US + early))
 `
