@@ -15,7 +15,8 @@ func Linear(good string, ids ...string) []Commit {
 	return commits
 }
 
-// Trunk lists, oldest first, the commits of the range that its last one reaches along first parents.
+// Trunk lists, oldest first, the commits of the range that its last one reaches along first parents, or along those of equal
+// inputs, where a merge has brought nothing else.
 func Trunk(commits []Commit) []int {
 	at := make(map[string]int, len(commits))
 	for i, c := range commits {
@@ -28,7 +29,13 @@ func Trunk(commits []Commit) []int {
 			break
 		}
 		p, in := at[c.Parents[0]]
-		if !in || !slices.Contains(c.InRange, p) {
+		in = in && slices.Contains(c.InRange, p)
+		for _, k := range c.InRange {
+			if c.Key != "" && commits[k].Key == c.Key && !(in && commits[p].Key == c.Key) {
+				p, in = k, true
+			}
+		}
+		if !in {
 			break
 		}
 		trunk = append(trunk, p)

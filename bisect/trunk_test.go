@@ -66,6 +66,24 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// Where a merge has the inputs of a later parent, what lies behind the first one does not matter.
+func TestTrunkFollowsEqualInputs(t *testing.T) {
+	commits := []Commit{
+		{ID: "branch", Parents: []string{"good"}, Key: "a"},
+		{ID: "mended", Parents: []string{"branch"}, InRange: []int{0}, Key: "b"},
+		{ID: "main", Parents: []string{"good"}, Key: "c"},
+		{ID: "merge", Parents: []string{"main", "mended"}, InRange: []int{2, 1}, Key: "b"},
+		{ID: "bad", Parents: []string{"merge"}, InRange: []int{3}, Key: "d"},
+	}
+	if got := Trunk(commits); !slices.Equal(got, []int{0, 1, 3, 4}) {
+		t.Errorf("%v", got)
+	}
+	commits[3].Key = "e"
+	if got := Trunk(commits); !slices.Equal(got, []int{2, 3, 4}) {
+		t.Errorf("%v where the merge brings both", got)
+	}
+}
+
 // Probes lie on the trunk, in order, and part it evenly.
 func TestProbes(t *testing.T) {
 	line := make([]Commit, 256)

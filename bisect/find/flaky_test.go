@@ -205,6 +205,34 @@ func TestSometimesUntestableSet(t *testing.T) {
 	}
 }
 
+// Inputs that cannot be tested say nothing of what lies between two commits that have them, in a search or in a proof.
+func TestUntestableInputsClearNothing(t *testing.T) {
+	for n, c := range []struct {
+		commits, culprit int
+		alike            []int // cannot be tested, of equal inputs
+		want             []int // suspects
+	}{
+		{4, 1, []int{0, 2}, []int{0, 1}},
+		{12, 8, []int{7, 9}, []int{7, 8}},
+		{12, 8, []int{4, 7, 10}, []int{7, 8}},
+		{12, 11, []int{3, 10}, []int{10, 11}},
+	} {
+		d := planted(straight(c.commits), c.culprit, 1, uint64(n))
+		d.broken = map[int]bool{}
+		for _, i := range c.alike {
+			d.broken[i], d.commits[i].Key = true, "untestable"
+		}
+		f := d.find(t, d, search.Options{Find: bisect.Crash})
+		var got []int
+		for _, s := range f.Suspects {
+			got = append(got, slices.IndexFunc(d.commits, func(c bisect.Commit) bool { return c.ID == s.Commit }))
+		}
+		if f.Result != bisect.Inconclusive || !slices.Equal(got, c.want) {
+			t.Errorf("%d: %v %v, want %v; %+v %q", n, f.Result, got, c.want, f.Culprits, f.Warnings)
+		}
+	}
+}
+
 // Launches that are stopped early take slow commits for hanging ones; given the whole limit they pass,
 // and the answer is the one of the whole limit.
 func TestSometimesSeesThroughEarlyStops(t *testing.T) {

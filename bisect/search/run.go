@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -148,6 +149,7 @@ func (r *Run) narrow() error {
 	defer Soon(r)
 	for round := r.Rounds; r.Rounds == round; {
 		learn(r)
+		silence(r)
 		members, decided := r.Belief.Decided(r.Search.Delta(), r.Span.Launchable)
 		if done, acted, err := r.Question.Settled(r, decided); err != nil || done {
 			return err
@@ -177,6 +179,30 @@ func (r *Run) narrow() error {
 		}
 	}
 	return nil
+}
+
+// silence finds the inputs of several commits that cannot be tested: no launch has told something, and one has not. That such
+// commits behave alike clears none of those between them.
+func silence(r *Run) {
+	told, mute := map[string]bool{r.Span.GoodKey: true}, map[string]bool{}
+	for _, t := range r.Ledger.Made {
+		i, known := r.Span.Index[t.Candidate.Commit]
+		if !known || i < 0 || t.Void || len(r.Span.EqualTo(i)) == 0 {
+			continue
+		}
+		switch _, a := r.Question.Read(t); a {
+		case Speaks:
+			told[r.Span.Commits[i].Key] = true
+		case Another, Silent:
+			mute[r.Span.Commits[i].Key] = true
+		}
+	}
+	maps.DeleteFunc(mute, func(key string, _ bool) bool { return told[key] })
+	if !maps.Equal(mute, r.Span.mute) {
+		r.Span.mute = mute
+		r.Span.Clear()
+		r.Begin(r.Question.Belief(r))
+	}
 }
 
 // step makes one launch, or one for each device: of the commit of the range, or the end, that promises most

@@ -22,6 +22,7 @@ type Span struct {
 	Usable  []bool           // can be launched
 	Proven  []bool           // has told something about the complaint before
 	alike   map[string][]int // the commits of equal inputs, by their key, where there are several
+	mute    map[string]bool  // keys of inputs that cannot be tested: they say nothing of what lies between their commits
 	Blind   bool             // the ends have equal inputs: if they differ all the same, any commit may be to blame
 
 	declared []bisect.Commit // Commits before anything was learned
@@ -96,7 +97,7 @@ func (p *Span) again() (groups [][]int) {
 	const patience = 200 // steps a commit
 	of := map[string]int{}
 	for i, c := range p.Commits {
-		if c.Key != "" && !c.Neutral && p.Within[i] {
+		if c.Key != "" && !c.Neutral && p.Within[i] && !p.mute[c.Key] {
 			g, ok := of[c.Key]
 			if !ok {
 				if g, of[c.Key] = len(groups), len(groups); c.Key == p.GoodKey {

@@ -436,8 +436,8 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 	}
 }
 
-// AsProof implements search.Question: once the likeliest culprit is all but sure, its parent, or a commit of equal inputs if such
-// have always ended alike, is launched from a clean build right away. The culprit itself is launched for the proof only after the
+// AsProof implements search.Question: once the likeliest culprit is all but sure, its parent is launched from a clean build right
+// away, and in place of a commit of equal inputs too, if such have always ended alike and the proof needs it. The culprit itself is launched for the proof only after the
 // search has decided, to check that. It need not wait where the complaint comes only sometimes, and of no good commit, as passes
 // leave the decision open; nor once, in place of any commit that it makes bad, where its proof has begun, see [search.EarlyProofs].
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
@@ -453,9 +453,11 @@ func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
 		return true, err
 	}
+	f := &failureProof{q, r}
+	m := f.enough(b, []int{k})
 	for _, id := range r.Span.Commits[k].Parents {
 		at := r.Span.Place(id)
-		alike := at == i || at >= 0 && slices.Contains(r.Span.EqualTo(at), i) && q.alwaysAlike(r, b)
+		alike := at == i || at >= 0 && slices.Contains(r.Span.EqualTo(at), i) && q.alwaysAlike(r, b) && !f.cleared(p, k, id, m)
 		if alike && q.lost(r, id, bisect.ConfirmParent) == "" {
 			_, err := r.Try(id, bisect.ConfirmParent)
 			return true, err
