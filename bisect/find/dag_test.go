@@ -120,6 +120,56 @@ func (t *truth) find(tb interface{ Context() context.Context }, cs []bisect.Comm
 	return find.Culprits(tb.Context(), &s)
 }
 
+// Where all good commits have the same inputs, and all bad ones, and all that cannot be tested, as when a change is made, taken
+// back and made again: what is named fails, and none of its parents does, after few launches.
+func TestEqualInputsOnRandomDAGs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cs := drawHistory(t, 30)
+		n := len(cs)
+		culprit := rapid.IntRange(0, n-1).Draw(t, "culprit")
+		x := &truth{bad: func(i int) bool { return bisect.Ancestors(cs, i)[culprit] }}
+		for i := range cs {
+			cs[i].Key = "good"
+			switch rapid.IntRange(0, 5).Draw(t, "broken") {
+			case 0:
+				cs[i].Key = "broken"
+			default:
+				if x.bad(i) {
+					cs[i].Key = "bad"
+				}
+			}
+		}
+		cs[n-1].Key = "bad"
+		key := func(id string) string {
+			if i, err := strconv.Atoi(id[1:]); err == nil {
+				return cs[i].Key
+			}
+			return "good"
+		}
+		for i, c := range cs {
+			cs[i].Neutral = !slices.ContainsFunc(c.Parents, func(p string) bool { return key(p) != c.Key })
+		}
+		x.broken = func(i int) bool { return cs[i].Key == "broken" }
+		f, err := x.find(t, cs, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.launches > 60 {
+			t.Fatalf("%d launches: %q", x.launches, f.Warnings)
+		}
+		for _, k := range f.Culprits {
+			step := key(k.Commit) == "bad" && !slices.ContainsFunc(k.Parents, func(p string) bool { return key(p) == "bad" })
+			at, _ := strconv.Atoi(k.Commit[1:])
+			for i, c := range cs { // else nothing but this commit explains how all others end
+				alone := !k.Confirmed && key(k.Commit) == "broken" && (c.Key == "broken" || bisect.Ancestors(cs, i)[at] == (c.Key == "bad"))
+				if !step && !alone {
+					t.Fatalf("%s is %s, and %s is %s: %+v", k.Commit, key(k.Commit), c.ID, c.Key, k)
+				}
+			}
+		}
+	})
+}
+
 // The whole search on random DAGs with runs of broken commits: the planted culprit is named and proven, or the
 // suspects are exactly the commits that no testable one tells from it.
 func TestPlantedCulpritOnRandomDAGs(t *testing.T) {

@@ -75,127 +75,13 @@ func (p *Span) Clear() {
 			p.alike[c.Key] = append(p.alike[c.Key], i)
 		}
 	}
-	for _, group := range p.again() {
-		p.clearAround(group)
+	alike := func(i int) bool { return p.Within[i] && !p.mute[p.Commits[i].Key] }
+	for _, i := range bisect.ClearedByInputs(p.Commits, p.GoodKey, alike) {
+		p.Prior[i] = 0
 	}
 	if p.Blind = slices.Max(p.Prior) == 0; p.Blind {
 		for i := range p.Prior {
 			p.Prior[i], p.Usable[i] = p.weight[i], true
-		}
-	}
-}
-
-// again groups the commits that brought inputs which had been there before with the first commit to have them; the
-// good end is the first of its own. Each group is ascending, and only groups of two or more are returned, others as
-// nil.
-//
-// Groups that alternate are left out too: where a change was made, reverted and made again, clearing what lies between
-// equal inputs would clear every change. If two kinds of inputs that alternate do behave differently, the range holds
-// several changes anyway. In a history where alternation would take too long to rule out, nothing is cleared, which
-// costs only launches.
-func (p *Span) again() (groups [][]int) {
-	const patience = 200 // steps a commit
-	of := map[string]int{}
-	for i, c := range p.Commits {
-		if c.Key != "" && !c.Neutral && p.Within[i] && !p.mute[c.Key] {
-			g, ok := of[c.Key]
-			if !ok {
-				if g, of[c.Key] = len(groups), len(groups); c.Key == p.GoodKey {
-					groups = append(groups, []int{belief.GoodEnd})
-				} else {
-					groups = append(groups, nil)
-				}
-			}
-			groups[g] = append(groups[g], i)
-		}
-	}
-	n := len(p.Commits)
-	member, after, before := slices.Repeat([]int{-1}, n), make([]bool, n), make([]bool, n)
-	for g, group := range groups {
-		for _, i := range group {
-			if len(group) > 1 && i >= 0 {
-				member[i] = g
-			}
-		}
-	}
-	alternate := make([]bool, len(groups))
-	steps := 0
-	for g, group := range groups {
-		if len(group) == 1 {
-			continue
-		}
-		low, high := max(0, group[0]), group[len(group)-1]
-		if steps += high - low; steps > patience*n {
-			return nil
-		}
-		in := map[int]int{} // commits of another group that descend from one of this and that another of this reaches
-		for i := low; i <= high; i++ {
-			after[i] = group[0] < 0 || member[i] == g || slices.ContainsFunc(p.Commits[i].InRange, func(k int) bool { return k >= low && after[k] })
-			before[i] = member[i] == g
-		}
-		for i := high; i >= low; i-- {
-			if before[i] && after[i] && member[i] >= 0 {
-				in[member[i]]++
-			}
-			for _, k := range p.Commits[i].InRange {
-				if before[i] && k >= low {
-					before[k] = true
-				}
-			}
-		}
-		for other, k := range in {
-			if size := len(groups[other]); other != g && k < size && !(k == size-1 && groups[other][0] < 0) {
-				alternate[g], alternate[other] = true, true
-			}
-		}
-	}
-	for g := range groups {
-		if alternate[g] || len(groups[g]) == 1 {
-			groups[g] = nil
-		}
-	}
-	return groups
-}
-
-// clearAround clears the commits that some members of a group reach and others do not; the good end reaches none. It
-// walks down from the newest member with one bit per member, 63 of them at a time beside the first, and ends where no
-// commit is left that only some of them reach.
-func (p *Span) clearAround(group []int) {
-	reached := make(map[int]uint64)
-	for rest := group; len(rest) > 1; {
-		some := rest[1:min(64, len(rest))] // beside the first of all
-		rest = rest[len(some):]
-		clear(reached)
-		all, open := uint64(1)<<(len(some)+1)-1, 0
-		reach := func(i int, by uint64) {
-			was := reached[i]
-			if now := was | by; now != was {
-				reached[i] = now
-				if was == 0 && now != all {
-					open++
-				} else if was != 0 && now == all {
-					open--
-				}
-			}
-		}
-		for k, i := range some {
-			reach(i, 2<<k)
-		}
-		if group[0] >= 0 {
-			reach(group[0], 1)
-		}
-		for i := some[len(some)-1]; open > 0; i-- {
-			by := reached[i]
-			if by == 0 {
-				continue
-			}
-			if by != all {
-				p.Prior[i] = 0
-				open--
-			}
-			for _, k := range p.Commits[i].InRange {
-				reach(k, by)
-			}
 		}
 	}
 }

@@ -173,8 +173,8 @@ func (q *Failure) oddTwins(r *search.Run, b *belief.Failures) (acted bool, err e
 	return false, nil
 }
 
-// confirm launches a commit at the full limit if all its failures were stopped early. Every commit that is about to be
-// called bad needs this, not only the culprit: it may be slow and pass.
+// confirm launches a commit at the full limit if all its failures were stopped early, before it is called bad: it may be slow
+// and pass.
 func confirm(r *search.Run, id string) (acted bool, err error) {
 	if r.Over() != "" || !r.Ledger.Unconfirmed(id) {
 		return false, nil
@@ -183,8 +183,8 @@ func confirm(r *search.Run, id string) (acted bool, err error) {
 	return true, err
 }
 
-// manyChanges looks for two commits that no single change explains, at whatever rate: one that never failed and
-// descends from one that always did. Then the range holds several changes, and the search keeps to the older one.
+// manyChanges looks for two commits that no single change explains, at whatever rate: one that never failed and descends from
+// one that always did. Then the range holds several changes, and the search keeps to the older one.
 func (q *Failure) manyChanges(r *search.Run, b *belief.Failures) (acted bool, err error) {
 	// Few launches may end alike by chance, so both commits must have had several.
 	for _, good := range b.Tested() {
@@ -219,7 +219,7 @@ func shownClean(q *Failure, r *search.Run, id string) bool {
 	return r.Search.Fast || fails > 1 || fails > 0 && !search.EarlyProofs(r, q.Complaint) || q.lost(r, id, bisect.ConfirmCulprit) != ""
 }
 
-// lost says why a commit could not be launched from a clean build; "" where it could, or was not.
+// lost says why the launches of a commit for a purpose told nothing; "" where one did, or there was none.
 func (q *Failure) lost(r *search.Run, id string, why bisect.Purpose) (text string) {
 	for _, t := range r.Ledger.Of(id, why) {
 		_, a := q.Read(t)
@@ -283,11 +283,10 @@ type failureProof struct {
 	r *search.Run
 }
 
-// enough is how often a parent must have passed if the culprit is in a set: until so many passes in a row of a bad
-// commit are less likely than the error allowed (judge.md 7: m = ⌈ln δ / ln(1-q_b)⌉), and at least enoughPasses. One
-// more is needed where the complaint always came and a sceptic's prior leaves too much doubt: a complaint of every
-// second launch that leads a search astray looks the same. The sixth pass takes such answers from 1.5 to 0.5 % wrong
-// (400 simulated searches).
+// enough is how often a parent must have passed if the culprit is in a set: until so many passes in a row of a bad commit are
+// less likely than the error allowed (judge.md 7: m = ⌈ln δ / ln(1-q_b)⌉), and at least enoughPasses. One more is needed where
+// the complaint always came and a sceptic's prior leaves too much doubt: a complaint of every second launch that leads a search
+// astray looks the same. The sixth pass takes such answers from 1.5 to 0.5 % wrong (400 simulated searches).
 func (f *failureProof) enough(e *belief.Failures, set []int) int {
 	b, least := e.Posterior(), enoughPasses
 	always := b.Bad[set[0]].Passes == 0 && b.All.Fails == b.Bad[set[0]].Fails
@@ -308,9 +307,8 @@ func (f *failureProof) cleared(b belief.Posterior, k int, p string, m int) bool 
 		(runs.Fails == 0 || b.SpeaksBad(k, runs) <= math.Log(f.r.Search.Delta()))
 }
 
-// tryParent launches a parent from a clean build. If it fails so often that its own launches call it bad, whichever
-// single change is to blame, then something that was taken for granted is wrong: the guess that left it out, the
-// range, the keys, or that there is one change.
+// tryParent launches a parent from a clean build. If it fails so often that its own launches call it bad, whichever single
+// change is to blame, then the guess that left it out, the range, the keys, or that there is one change, is wrong.
 func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error) {
 	bad, err := f.r.Try(p, bisect.ConfirmParent)
 	guessed := err == nil && bad && f.r.Span.LeftOut(f.r.Span.Place(p))
@@ -348,9 +346,8 @@ func (f *failureProof) tryParent(k int, culprit, p string) (done bool, err error
 	return false, nil
 }
 
-// tryCulprit launches the culprit from a clean build at its full limit. When it passes there although it always failed
-// before, it is launched again: a build that lied passes every time, while a complaint that shows only sometimes comes
-// back.
+// tryCulprit launches the culprit from a clean build at its full limit. When it passes there although it always failed before,
+// it is launched again: a build that lied passes every time, while a complaint that shows only sometimes comes back.
 func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) error {
 	always, patient := b.Bad[k].Passes == 0, f.r.Ledger.Patient
 	for n := 1; ; n++ {
@@ -378,25 +375,29 @@ func (f *failureProof) tryCulprit(b belief.Posterior, k int, culprit string) err
 	return nil
 }
 
-// proven fills in what the launches of the proof showed, and what could not be launched for it. An answer that lacks a
-// part of its proof is stated with 0.9 at most.
+// proven fills in what the launches of the proof showed, and what could not be launched for it. An answer that lacks a part of
+// its proof is stated with 0.9 at most.
 func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []string) {
 	if bad.Passes > 0 {
 		out.Rate = &bisect.Rate{Failed: bad.Fails, Launches: bad.Launches()}
 	}
-	f.warnContradictions(out)
+	k := f.r.Span.Index[out.Commit]
+	f.warnContradictions(k)
 	shows := func(t search.Trial) bool { l, a := f.q.Read(t); return a == search.Speaks && l.Failed }
 	last := f.r.Ledger.Last(out.Commit, shows)
-	// The complaint allows several ways of failing, and the answer names the one that was seen.
 	if f.q.Complaint.Any || f.q.Complaint.AnyPhase {
-		out.Class, out.Phase = last.Class, last.Phase
+		out.Class, out.Phase = last.Class, last.Phase // the one that was seen
 	}
 	v := f.q.Judge(last, f.r.Ledger.Tally(f.q, out.Commit, "").Launches())
 	v.Probability = out.Confidence
-	if why := f.q.lost(f.r, out.Commit, bisect.ConfirmCulprit); why != "" {
+	proof := bisect.ConfirmCulprit
+	if !f.r.Span.Launchable(k) { // the launches around it leave no other
+		proof = ""
+	}
+	if why := f.q.lost(f.r, out.Commit, proof); why != "" {
 		out.Confirmed = false
 		v.Call, v.Why = bisect.Untestable, why
-		f.r.Account.Warn(fmt.Sprintf("culprit %s could not be tested again: %s", bisect.ShortID(out.Commit), why))
+		f.r.Account.Warn(fmt.Sprintf("culprit %s could not be tested for the proof: %s", bisect.ShortID(out.Commit), why))
 	}
 	f.r.Account.Judged(bisect.Step{Commit: out.Commit, Role: bisect.RoleCulprit, Verdict: v, Remaining: 1})
 	for _, p := range parents {
@@ -418,9 +419,8 @@ func (f *failureProof) proven(out *bisect.Culprit, bad belief.Tally, parents []s
 }
 
 // warnContradictions warns how many launches failed of commits that are good by the answer.
-func (f *failureProof) warnContradictions(out *bisect.Culprit) {
+func (f *failureProof) warnContradictions(k int) {
 	b := f.r.Belief.(*belief.Failures)
-	k := f.r.Span.Index[out.Commit]
 	var all belief.Tally
 	example := ""
 	for _, i := range b.Tested() {
@@ -437,11 +437,11 @@ func (f *failureProof) warnContradictions(out *bisect.Culprit) {
 }
 
 // AsProof implements search.Question: once the likeliest culprit is all but sure, its parent is launched from a clean build right
-// away, and in place of a commit of equal inputs too, if such have always ended alike and the proof needs it. The culprit itself is launched for the proof only after the
+// away, also for a commit of equal inputs, if such have always ended alike, as long as the proof needs it. The culprit itself only after the
 // search has decided, to check that. It need not wait where the complaint comes only sometimes, and of no good commit, as passes
 // leave the decision open; nor once, in place of any commit that it makes bad, where its proof has begun, see [search.EarlyProofs].
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
-	b := r.Belief.(*belief.Failures)
+	b, f := r.Belief.(*belief.Failures), &failureProof{q, r}
 	p := b.Posterior()
 	k := p.Top()
 	if i < 0 || p.Weight[k] <= 0.9 {
@@ -453,11 +453,9 @@ func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 		_, err := r.Try(r.Span.Id(k), bisect.ConfirmCulprit)
 		return true, err
 	}
-	f := &failureProof{q, r}
-	m := f.enough(b, []int{k})
 	for _, id := range r.Span.Commits[k].Parents {
 		at := r.Span.Place(id)
-		alike := at == i || at >= 0 && slices.Contains(r.Span.EqualTo(at), i) && q.alwaysAlike(r, b) && !f.cleared(p, k, id, m)
+		alike := at == i || at >= 0 && slices.Contains(r.Span.EqualTo(at), i) && q.alwaysAlike(r, b) && !f.cleared(p, k, id, f.enough(b, []int{k}))
 		if alike && q.lost(r, id, bisect.ConfirmParent) == "" {
 			_, err := r.Try(id, bisect.ConfirmParent)
 			return true, err
