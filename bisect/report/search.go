@@ -78,13 +78,13 @@ func (d *Search) about() subject {
 
 // leftOut is what a search left out of its range and of its culprits.
 func leftOut(d *Search) LeftOut {
-	switch {
+	switch left := d.Range - d.Matter; {
 	case d.Axis != AxisHistory:
 		return LeftOut{}
 	case d.Unread > 0 || d.UnreadHunks > 0:
-		return LeftOut{d.Unread, d.UnreadHunks, new("inotify")}
-	case d.Range > d.Matter:
-		return LeftOut{d.Range - d.Matter, 0, new("paths")}
+		return LeftOut{left, d.UnreadHunks, new("inotify")}
+	case left > 0:
+		return LeftOut{left, 0, new("paths")}
 	}
 	return LeftOut{}
 }

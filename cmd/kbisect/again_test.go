@@ -77,7 +77,10 @@ func TestAgain(t *testing.T) {
 	if n != 0 || second.Stored == nil || second.Stored.Session != first.Session || second.Stored.Version == "" || second.Stored.Made.IsZero() {
 		t.Errorf("asked again: %d launches, %+v", n, second.Stored)
 	}
-	second.Stored = nil
+	if x := second.Totals; x.Trials != 0 || x.Builds != 0 || x.Reused != first.Totals.Trials {
+		t.Errorf("%+v where nothing was launched", x)
+	}
+	second.Stored, second.Totals = nil, first.Totals
 	if want, got := asJSON(t, first), asJSON(t, second); want != got {
 		t.Errorf("another answer:\n%s\n%s", want, got)
 	}

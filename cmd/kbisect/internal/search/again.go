@@ -75,6 +75,7 @@ func answered(ctx context.Context, e session.Env, repo *source.Repo, p *policy.P
 	}
 	ledger := x.Ledger(ctx)
 	d.Stored = &report.Stored{Session: id, Made: x.Session.Updated, Version: x.Session.Version}
+	d.Totals.Reused, d.Totals.Trials, d.Totals.Builds = d.Totals.Reused+d.Totals.Trials, 0, 0
 	// Whether the work tree holds more than the bad end is a fact of now, not of the session that found the answer.
 	if w := session.Uncommitted(ctx, repo, p, "the bad end"); w != "" && e.Request.Bad == "HEAD" && !slices.Contains(d.Warnings, w) {
 		d.Warnings = append(d.Warnings, w)
