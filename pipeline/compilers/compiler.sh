@@ -50,21 +50,58 @@ known() {
 	done
 }
 
-# Only options that are known: with others an object may depend on more files, or not be all that is written.
 nl='
 '
+# Workspaces lie at different paths. What a call names below the root is told by way of up, if it may be: then it is rooted.
+rooted='' up='' is=''
+case $KBISECT_ROOT in
+'' | *[!-A-Za-z0-9/._+,]*) ;; # not for sed
+*)
+	case $PWD/ in
+	"$KBISECT_ROOT"/*)
+		up=. is=${PWD#"$KBISECT_ROOT"}
+		while [ "$is" != "${is#*/}" ]; do
+			up=$up/.. is=${is#*/}
+		done
+		[ "$up" -ef "$KBISECT_ROOT" ] || up='' # by a link
+		;;
+	esac
+	;;
+esac
+
+# below sets is to a path as it is told.
+below() {
+	is=$1
+	[ -z "$up" ] || case $is/ in
+	"$KBISECT_ROOT"/*) is=$up${is#"$KBISECT_ROOT"} ;;
+	esac
+}
+
+# Only options that are known: with others an object may depend on more files, or not be all that is written.
 key="$real$nl$NVCC_CCBIN$nl$LIBRARY_PATH$nl$KBISECT_TREE$nl${PWD#"$KBISECT_ROOT"}"
 src='' sources='' several='' out='' compile='' dep='' depfile='' target='' dirs='' next='' links='' language=''
 set -f
 for a in $prepended "$@" $appended; do
 	case $a in
 	"$KBISECT_PART") key="$key$nl+" ;; # its name means nothing
+	*=*"$KBISECT_ROOT"*) key="$key$nl$a" ;; # a macro
+	*"$KBISECT_ROOT"*)
+		is=$a/
+		while [ -n "$up" ] && [ "$is" != "${is#*"$KBISECT_ROOT"/}" ]; do
+			is=${is%%"$KBISECT_ROOT"/*}@KBISECT_ROOT@/${is#*"$KBISECT_ROOT"/} rooted=yes
+		done
+		key="$key$nl$is"
+		;;
 	*) key="$key$nl$a" ;;
 	esac
 	case $next in
 	out) out=$a next=''; continue ;;
 	dep) depfile=$a next=''; continue ;;
-	dir) dirs=$dirs$nl$a next=''; continue ;;
+	dir)
+		below "$a"
+		dirs=$dirs$nl$is next=''
+		continue
+		;;
 	value) next=''; continue ;;
 	host)
 		elsewhere "$a" && exec "$real" "$@"
@@ -110,7 +147,8 @@ for a in $prepended "$@" $appended; do
 	-I | -isystem | -iquote | -idirafter) next=dir ;;
 	-I* | -isystem* | -iquote* | -idirafter*)
 		dir=${a#-I} dir=${dir#-isystem} dir=${dir#-iquote}
-		dirs=$dirs$nl${dir#-idirafter}
+		below "${dir#-idirafter}"
+		dirs=$dirs$nl$is
 		;;
 	-L) next=value links=yes ;;
 	-D | -U | -include | -isysroot) next=value ;;
@@ -136,8 +174,9 @@ set +f
 case $nvcc$dirs$nl in
 *"$nl="* | yes*,*) exec "$real" "$@" ;; # below another folder, or several in one
 esac
-new=${KBISECT_ROOT%/*}
-new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
+place=${KBISECT_ROOT%/*}
+place=${place##*/}
+new=$objects/new.$place.$$ # others may be the same process in a namespace of their own
 
 # one compiles one of several sources, into a file if one is named.
 one() {
@@ -216,7 +255,7 @@ case $dep in
 esac
 # What else a text may depend on, or the assembler read; sources are looked through in keep.
 case $depfile$nl$key in
-- | -"$nl"* | /dev/* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_include*) exec "$real" "$@" ;;
+- | -"$nl"* | /dev/[!s]* | /dev/std* | /proc/* | *.incbin* | *.include* | *__DATE__* | *__TIME__* | *__TIMESTAMP__* | *__has_include*) exec "$real" "$@" ;;
 esac
 
 # names lists headers where those of a call are looked for, which may come and go as the build writes them. It is called in
@@ -224,8 +263,9 @@ esac
 names() {
 	around=$dirs$nl
 	for file do
-		case $file in
-		*/*) dir=${file%/*} ;;
+		below "$file"
+		case $is in
+		*/*) dir=${is%/*} ;;
 		*) dir=. ;;
 		esac
 		case $around in
@@ -277,12 +317,29 @@ sum() {
 
 # What such calls have read is listed in files by the name of what they write, with the headers that were asked for: one
 # for each set of names, of which there are a few where headers come and go.
-asked='' name='' rest=${PWD#"$KBISECT_ROOT"}/$out
+below "$out"
+asked='' name='' rest=${PWD#"$KBISECT_ROOT"}/$is
 [ "$out" != "$KBISECT_PART" ] || rest=${PWD#"$KBISECT_ROOT"}/$src+
 while [ "$rest" != "${rest#*/}" ]; do
 	name=$name%${rest%%/*} rest=${rest#*/}
 done
 list=$objects/$name%$rest
+
+# here reads a text that was kept, anywhere one that is to be: the root is where it is now.
+here() {
+	if [ -n "$rooted" ]; then
+		sed "s|@KBISECT_ROOT@/|$KBISECT_ROOT/|g"
+	else
+		cat
+	fi
+}
+anywhere() {
+	if [ -n "$rooted" ]; then
+		sed "s|$(echo "$KBISECT_ROOT" | sed 's/[.]/[.]/g')/|@KBISECT_ROOT@/|g"
+	else
+		cat
+	fi
+}
 
 # lists names those lists, at most four, since each takes a look at all that it names.
 lists() {
@@ -312,10 +369,11 @@ for was in $(lists); do
 	)
 	was=${was%% *}
 	kept=$objects/$was
+	[ -z "$rooted" ] || [ -f "$kept.o" ] || kept=$kept.$place
 	if [ -f "$kept.o" ]; then
 		[ ! -e "$out" ] || rm -f "$out"
-		if cp "$kept.o" "$out" 2>/dev/null && { [ -z "$depfile" ] || cp "$kept.d" "$depfile" 2>/dev/null; }; then
-			[ ! -f "$kept.err" ] || cat "$kept.err" >&2
+		if cp "$kept.o" "$out" 2>/dev/null && { [ -z "$depfile" ] || here 2>/dev/null <"$kept.d" >"$depfile"; }; then
+			[ ! -f "$kept.err" ] || here <"$kept.err" >&2
 			exit 0
 		fi
 		exec "$real" "$@"
@@ -382,7 +440,11 @@ keep() {
 			*:) ;;
 			*[\\$]*) return ;;
 			/usr/include/* | /usr/lib/* | "$toolkit"*) ;; # they do not change meanwhile
-			*) set -- "$@" "$file" ;;
+			*)
+				is=$file
+				[ -z "$rooted" ] || below "$file"
+				set -- "$@" "$is"
+				;;
 			esac
 		done
 	done <"${depfile:-$new.d}"
@@ -403,9 +465,13 @@ keep() {
 	sum=${sum%% *}
 	[ ${#sum} = 64 ] || return
 	kept=$objects/$sum
+	case $rooted$key in # objects that hold the path serve this place alone
+	yes*"$nl-flto"*) kept=$kept.$place ;;
+	yes*) ! LC_ALL=C grep -qF -e "$KBISECT_ROOT" "$out" || kept=$kept.$place ;;
+	esac
 	if [ ! -f "$kept.o" ]; then
-		[ -z "$depfile" ] || { cp "$depfile" "$new.x" && mv "$new.x" "$kept.d"; } || return
-		[ -z "$err" ] || { printf '%s\n' "$err" >"$new.x" && mv "$new.x" "$kept.err"; } || return
+		[ -z "$depfile" ] || { anywhere <"$depfile" >"$new.x" && mv "$new.x" "$kept.d"; } || return
+		[ -z "$err" ] || { printf '%s\n' "$err" | anywhere >"$new.x" && mv "$new.x" "$kept.err"; } || return
 		cp "$out" "$new.o" && mv "$new.o" "$kept.o" || return
 	fi
 	(IFS=$nl && set -f && printf '%s\n' "$@" ${asked:+$(echo "$asked" | sed 's/^/?/')}) >"$new.x" || return

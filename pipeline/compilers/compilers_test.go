@@ -354,6 +354,57 @@ func TestObjectsServeOtherWorkspaces(t *testing.T) {
 	}
 }
 
+// As of CMake, calls that name files by their whole paths serve other workspaces too, with lists and warnings of paths as they
+// are there; objects that hold such a path do not.
+func TestObjectsOfWholePaths(t *testing.T) {
+	base, objects, tools, path := t.TempDir(), filepath.Join(t.TempDir(), "objects"), t.TempDir(), os.Getenv("PATH")
+	var projects []*project
+	for _, name := range []string{"a", "b.c"} {
+		t.Setenv("PATH", path)
+		p := newProjectWith(t, tools, filepath.Join(base, name, "tree"), objects)
+		p.write("x/s.c", "#include \"h.h\"\n#include <g.h>\n#warning here\nint f(void) { return H + G; }\n", "x/h.h", "#define H 1\n", "i/g.h", "#define G 1\n",
+			"file.c", "char here[] = __FILE__;\n", "macro.c", "char here[] = MACRO;\n", "build/sub/empty", "")
+		projects = append(projects, p)
+	}
+	for _, x := range []struct {
+		what, call string
+		serves     bool
+	}{
+		{"a source and a folder", `cc -c $root/x/s.c -o s.o -I$root/i`, true},
+		{"the root, and a list", `cc -I$root -I $root/i -MD -MT s.o -MF s.d -o s.o -c $root/x/s.c`, true},
+		{"all of them", `cc -isystem $root/i -MD -MT $root/build/sub/s.o -MF $root/build/sub/s.d -o $root/build/sub/s.o -c $root/x/s.c`, true},
+		{"debug information", `cc -g -I$root/i -c $root/x/s.c -o s.o`, false},
+		{"__FILE__", `cc -c $root/file.c -o s.o`, false},
+		{"a macro", `cc -DMACRO=\"$root\" -c $root/macro.c -o s.o`, false},
+		{"link time", `cc -flto -I$root/i -c $root/x/s.c -o s.o`, false},
+	} {
+		var objects [2]string
+		for i, p := range projects {
+			out, n := p.sh(`root=$PWD; cd build/sub; for i in 1 2; do rm -f s.o s.d; ` + x.call + ` || exit; done; cat s.o; test ! -f s.d || cat s.d`)
+			want := 1
+			if x.serves && i > 0 {
+				want = 0
+			}
+			if n != want {
+				t.Errorf("%s: compiled %d times for %s, want %d", x.what, n, p.dir, want)
+			}
+			if other := projects[1-i].dir + "/"; strings.Contains(out, other) {
+				t.Errorf("%s: %s is named in %s:\n%s", x.what, other, p.dir, out)
+			}
+			objects[i] = strings.ReplaceAll(out, p.dir, "")
+		}
+		if x.serves && objects[0] != objects[1] {
+			t.Errorf("%s:\n%q\n%q", x.what, objects[0], objects[1])
+		}
+		p := projects[1]
+		p.write("i/g.h", "#define G 2\n", "file.c", "char here[] = \"\" __FILE__;\n", "macro.c", "char here[] = \"\" MACRO;\n")
+		if _, n := p.sh(`root=$PWD; cd build/sub; ` + x.call); n != 1 {
+			t.Errorf("%s: compiled %d times after a change", x.what, n)
+		}
+		p.write("i/g.h", "#define G 1\n", "file.c", "char here[] = __FILE__;\n", "macro.c", "char here[] = MACRO;\n")
+	}
+}
+
 // Builds do not depend on the folder of objects: it may vanish, fill, or be somebody else's.
 func TestObjectsMayVanish(t *testing.T) {
 	objects := filepath.Join(t.TempDir(), "objects")
