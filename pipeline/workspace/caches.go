@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -123,9 +125,10 @@ func newCaches(folder, tree, python string) Caches {
 }
 
 // clear removes the caches, with any lock file that a killed process left in them. What goes by content is kept for the
-// next candidate on request, if the last one ended well.
-func (c *Caches) clear(r *Root, keep bool) (err error) {
-	if keep && c.Warmed != (bisect.Candidate{}) {
+// next candidate on request, if the last one ended well, and so is bytecode of sources that both have, unless own ones were built.
+func (c *Caches) clear(r *Root, keep, built bool) (err error) {
+	keep = keep && c.Warmed != (bisect.Candidate{})
+	if keep {
 		entries, _ := os.ReadDir(c.Dir)
 		for _, e := range entries {
 			if !slices.Contains(byContent, strings.ToUpper(e.Name())) {
@@ -136,10 +139,41 @@ func (c *Caches) clear(r *Root, keep bool) (err error) {
 		err = r.remove(c.Dir)
 	}
 	for _, dir := range c.own {
-		err = errors.Join(err, r.remove(dir))
+		if keep && !built {
+			err = errors.Join(err, filepath.WalkDir(dir, dropDoubtful))
+		} else {
+			err = errors.Join(err, r.remove(dir))
+		}
 	}
 	c.Warmed, c.given = bisect.Candidate{}, 0
 	return err
+}
+
+// dropDoubtful removes a file that may be bytecode of a source with another content: Python goes by the size of a source and
+// the second of its last change. A candidate's files change when they are written, so that bytecode made in a later second
+// holds until then.
+func dropDoubtful(path string, d fs.DirEntry, err error) error {
+	if err != nil || d.IsDir() {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	info, err := d.Info()
+	if err != nil {
+		return err
+	}
+	const checked = 8 // of its header are the magic number, and how it is checked: 0, by time and size
+	head := make([]byte, 16)
+	if f, err := os.Open(path); err == nil {
+		_, err = io.ReadFull(f, head)
+		f.Close()
+		le := binary.LittleEndian
+		if err == nil && d.Type().IsRegular() && le.Uint32(head[checked/2:]) == 0 && info.ModTime().Unix() > int64(le.Uint32(head[checked:])) {
+			return nil
+		}
+	}
+	return os.Remove(path)
 }
 
 // mostSeed bounds what is copied from one workspace, in bytes: compiling anew is faster than copying more.

@@ -3,10 +3,12 @@ package workspace
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kbisect/kbisect/pipeline/proc"
 	"github.com/kbisect/kbisect/pipeline/source/gittest"
@@ -82,6 +84,70 @@ func TestBytecode(t *testing.T) {
 	}
 	if _, err := os.Stat(installed); err != nil {
 		t.Error("bytecode of an installed module is compiled again for every candidate")
+	}
+}
+
+// The next candidate finds bytecode of the sources that have not changed, and none that Python might take for that of another
+// content: it goes by the size of a source, and by the second in which it was written.
+func TestBytecodeOfTheLastCandidate(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("NOT TESTED: python3 is missing")
+	}
+	_, w, _ := opened(t)
+	c := &w.Caches
+	write := func(name, text string, age time.Duration) {
+		t.Helper()
+		file, at := filepath.Join(w.Dir, name), time.Now().Add(-age)
+		gittest.WriteFiles(t, "/", map[string]string{file: text}, 0o666)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func() (names []string) {
+		_ = filepath.WalkDir(filepath.Join(c.Python, w.Dir), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				name, _, _ := strings.Cut(d.Name(), ".")
+				names = append(names, name)
+			}
+			return nil
+		})
+		return names
+	}
+	said := func() string {
+		t.Helper()
+		cmd := exec.Command(python, "-c", "import old, new; print(old.x + new.x)")
+		cmd.Dir, cmd.Env = w.Dir, append(os.Environ(), "PYTHONPATH="+w.Dir, "PYTHONPYCACHEPREFIX="+c.Python, "PYTHONDONTWRITEBYTECODE=")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	write("old.py", "x = 1", time.Minute)
+	write("new.py", "x = 10", -time.Minute) // written in the second of its bytecode, or later
+	if got := said(); got != "11" || len(kept()) != 2 {
+		t.Fatalf("%s, %v", got, kept())
+	}
+	gittest.WriteFiles(t, "/", map[string]string{filepath.Join(c.Python, w.Dir, "left.pyc"): "not bytecode"}, 0o666)
+	for _, x := range []struct {
+		inherits, built bool
+		want            []string
+	}{{true, false, []string{"old"}}, {true, true, nil}, {false, false, nil}} {
+		said()
+		w.Contents.Made, c.Warmed.Commit = x.built, "x"
+		var from []*Workspace
+		if x.inherits {
+			from = []*Workspace{w}
+		}
+		if err := InheritCaches(w, from); err != nil || !slices.Equal(kept(), x.want) {
+			t.Errorf("%+v: %v, %v", x, kept(), err)
+		}
+		write("new.py", "x = 20", -time.Minute)
+		if got := said(); got != "21" {
+			t.Errorf("%+v: %s", x, got)
+		}
+		write("new.py", "x = 10", -time.Minute)
 	}
 }
 

@@ -264,7 +264,7 @@ func (w *Workspace) Check() error {
 	if w.root.checkDisk(w.full) != nil && w.export != nil {
 		w.Contents = Contents{Dirty: true, Reads: w.Contents.Reads}
 		w.root.Objects.trim(0)
-		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root, false)); err != nil {
+		if err := errors.Join(w.root.remove(w.Dir), w.Caches.clear(w.root, false, false)); err != nil {
 			return &bisect.InfraError{What: "making room in " + w.Folder, Err: err}
 		}
 		w.full = w.root.freeBytes() < w.free/2
@@ -356,9 +356,9 @@ func (w *Workspace) Scratch(name string) (string, error) {
 func (w *Workspace) ClearCaches() error { return InheritCaches(w, nil) }
 
 // InheritCaches clears the caches of w for another candidate. From workspaces whose last candidate ended well, and from
-// itself, it keeps what goes by content; without others, nothing.
+// itself, it keeps what goes by content, and bytecode of its own; without others, nothing.
 func InheritCaches(w *Workspace, from []*Workspace) error {
-	if err := w.Caches.clear(w.root, len(from) > 0); err != nil {
+	if err := w.Caches.clear(w.root, len(from) > 0, w.Contents.Made); err != nil {
 		return &bisect.InfraError{What: "clearing the caches of " + w.Name, Err: err}
 	}
 	for _, x := range from {
