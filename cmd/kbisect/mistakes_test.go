@@ -66,7 +66,7 @@ hint: name an older commit that is still good
 `},
 		{args: "run --quiet --good v1 --no-explain -- true", code: exit.NoDifference, want: `No difference between the ends: both ends pass, the bad end in 5 of 5 launches
 
-  hint        to look for a slowdown of a program that sends no samples, try --find slow --metric wall
+  hint        if it fails only sometimes, --find any launches it up to 30 times; to look for a slowdown of a program that sends no samples, try --find slow --metric wall
 `},
 		{args: "run --quiet --good v1 --metric nope -- true", code: exit.UsageError, want: `kbisect: metric nope: not reported in 2 successful launches, nor is any other metric
 hint: send it on KBISECT_FD, or read it from the output with from = "regex" and a pattern in [metric]; --metric wall is the time of the whole process, --metric cpu its processor time

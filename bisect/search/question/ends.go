@@ -119,6 +119,9 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 		case b.Class != bisect.OK:
 		case first.Class == bisect.OK:
 			e.Why = fmt.Sprintf("both ends pass, the bad end in %d of %[1]d launches", n)
+			if tries == blindTries {
+				e.Hint = fmt.Sprintf("if it fails only sometimes, --find any launches it up to %d times; %s", rareTries, e.Hint)
+			}
 		default:
 			e.Why = fmt.Sprintf("the good end failed in 1 of 2 launches (%s), the bad end in none of %d", first.Describe(), n)
 			e.Hint = "are the ends swapped? kbisect looks for what got worse between a good end and a later bad one"
@@ -131,9 +134,8 @@ func (c *endTrials) rareEnds(g, b bisect.Outcome) (bisect.Ends, error) {
 	return e, nil
 }
 
-// alike ends a run whose ends do not differ with probability p, once enough launches at the full limit have said so. A
-// run that is over before it is clear that they do differ ends too, as unclear. done and acted are those of
-// search.Question.Settled.
+// alike ends a run whose ends do not differ with probability p, once enough launches at the full limit have said so. A run that
+// is over before it is clear that they do differ ends too, as unclear. done and acted are those of search.Question.Settled.
 func (c *endTrials) alike(p float64) (done, acted bool, err error) {
 	if p < 1-credible {
 		return false, false, nil
@@ -202,9 +204,8 @@ func withVerdicts(e bisect.Ends, g, b bisect.Outcome) bisect.Ends {
 	return e
 }
 
-// ReadEnds says all that one launch of each end, g good and b bad, can settle. Differ is true only where the bad end
-// failed and the good one did not; the Complaint is set then. Ends that both pass do not differ here: metrics are
-// compared elsewhere.
+// ReadEnds says all that one launch of each end, g good and b bad, can settle. Differ is true only where the bad end failed and
+// the good one did not; the Complaint is set then. Ends that both pass do not differ here: metrics are compared elsewhere.
 func ReadEnds(o search.Options, g, b bisect.Outcome) bisect.Ends {
 	var e bisect.Ends
 	// Of two ends that fail, what to do next depends on how, so each case has its hint.

@@ -228,8 +228,7 @@ func repeats(step float64, levels [2][]float64) bool {
 	})
 }
 
-// past is what launches scattered by in earlier sessions in channel k. Of a search that was contradicted it may be the
-// reason.
+// past is what launches scattered by in earlier sessions in channel k. Of a search that was contradicted it may be the reason.
 func (s *stage) past(k int) (p bisect.Scatter) {
 	if s.r.Search.Past != nil && s.r.Rounds == 0 && !s.q.Channels[k].Metric.Fastest {
 		p = s.r.Search.Past(s.q.Channels[k])
