@@ -511,7 +511,7 @@ func tested(settings bool) string {
 // totals are what a job took, in one line. Candidates are called what, in the singular.
 func totals(t report.Totals, what string) string {
 	// A job that was answered from the store, or that ended before its first launch, took nothing.
-	if t.Trials == 0 {
+	if t.Trials == 0 && (t.Wall == 0 || t.Reused > 0) {
 		return ""
 	}
 	s := fmt.Sprintf("%s tested in %s", words.Count(t.Candidates, what), words.Count(t.Trials, "launch"))
