@@ -17,9 +17,9 @@ import (
 // In a large range, unless each commit counts, a line of commits without forks and merges is not compared commit by commit where
 // its ends differ in nothing that was opened: whatever changed between them changed back, and no other commit has it. halving is
 // how many pairs of commits may be compared then for each time that this is expected to halve the range; it returns nil where
-// that is not enough.
+// that is not enough. If each counts, it always is for two thousand.
 func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit, each bool) func(opened []string, halving int) [][]bisect.Difference {
-	return newComparer(ctx, commits, each || len(commits) <= alwaysCompared, func(from, to string) ([]source.TreeChange, error) {
+	return newComparer(ctx, commits, each, func(from, to string) ([]source.TreeChange, error) {
 		both, err := source.CompareTrees(ctx, repo, from, to)
 		if err != nil {
 			return nil, err
@@ -30,6 +30,7 @@ func Differs(ctx context.Context, repo *source.Repo, commits []bisect.Commit, ea
 
 const (
 	alwaysCompared = 256 // commits, whatever that costs; more are a large range
+	eachCompared   = 2e3 // if each commit counts: a second
 	samples        = 16  // of them, which tell how many of a range differ from their parents
 	perPair        = 100 // changes between two commits that take as long to list as it takes to compare two commits
 	mostKept       = 500 // changes between the ends of a line, which are listed again beyond
@@ -41,6 +42,7 @@ type comparer struct {
 	commits []bisect.Commit
 	links   []bool // by commit: one parent, and one child, of the range
 	each    bool   // no commit is skipped
+	large   bool   // comparing has to pay
 	changes func(from, to string) ([]source.TreeChange, error)
 
 	mu    sync.Mutex
@@ -62,7 +64,8 @@ type pair struct {
 }
 
 func newComparer(ctx context.Context, commits []bisect.Commit, each bool, list func(from, to string) ([]source.TreeChange, error)) *comparer {
-	c := &comparer{ctx: ctx, commits: commits, each: each, changes: list, known: map[[2]string]pair{}}
+	few := len(commits) <= alwaysCompared
+	c := &comparer{ctx: ctx, commits: commits, each: each || few, large: !few && !(each && len(commits) <= eachCompared), changes: list, known: map[[2]string]pair{}}
 	children := make([]int, len(commits))
 	for _, x := range commits {
 		for _, k := range x.InRange {
@@ -88,7 +91,7 @@ func (c *comparer) differs(opened []string, halving int) [][]bisect.Difference {
 	}
 	share := differ / float64(n+1)
 	c.dense = c.each || share > 0.25
-	if worth := float64(halving) * -math.Log2(share); len(c.commits) > alwaysCompared && worth < float64(len(c.commits)) {
+	if worth := float64(halving) * -math.Log2(share); c.large && worth < float64(len(c.commits)) {
 		c.left = int(worth)
 	}
 	if c.dense && c.left < len(c.commits) {

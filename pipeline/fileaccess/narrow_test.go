@@ -109,9 +109,29 @@ func TestDiffersWhereItPays(t *testing.T) {
 				t.Errorf("one in %d: %d pairs were compared: %v", every, m.compared, out != nil)
 			}
 		}
+		if out := m.comparer(true).differs([]string{"read"}, 30); out != nil {
+			t.Errorf("one in %d, if each counts: %d pairs were compared", every, m.compared)
+		}
 		if out := c.differs([]string{"read"}, math.MaxInt32); out == nil || (out[1][0] == bisect.Same) != (every > 1) {
 			t.Errorf("one in %d: %v", every, out)
 		}
+	}
+}
+
+// TestDiffersIfEachCommitCounts: in a range that is not too large each is compared, whatever launches take, since one that is
+// missed would not be named.
+func TestDiffersIfEachCommitCounts(t *testing.T) {
+	m := line(600, func(i int) string { return []string{"read", "other", "another"}[i%3] })
+	if m.comparer(false).differs([]string{"read"}, 1) != nil {
+		t.Error("it paid")
+	}
+	for i, d := range m.comparer(true).differs([]string{"read"}, 1) {
+		if (d[0] == bisect.Same) != (i%3 > 0) {
+			t.Errorf("commit %d: %v", i, d)
+		}
+	}
+	if m.compared < 600 {
+		t.Errorf("%d pairs were compared", m.compared)
 	}
 }
 
