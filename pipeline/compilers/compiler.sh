@@ -174,9 +174,8 @@ set +f
 case $nvcc$dirs$nl in
 *"$nl="* | yes*,*) exec "$real" "$@" ;; # below another folder, or several in one
 esac
-place=${KBISECT_ROOT%/*}
-place=${place##*/}
-new=$objects/new.$place.$$ # others may be the same process in a namespace of their own
+new=${KBISECT_ROOT%/*}
+new=$objects/new.${new##*/}.$$ # others may be the same process in a namespace of their own
 
 # one compiles one of several sources, into a file if one is named.
 one() {
@@ -325,6 +324,12 @@ while [ "$rest" != "${rest#*/}" ]; do
 done
 list=$objects/$name%$rest
 
+# place has kept name what serves this root alone.
+place() {
+	of=$(echo "$KBISECT_ROOT" | cksum)
+	kept=$kept.${of%% *}
+}
+
 # here reads a text that was kept, anywhere one that is to be: the root is where it is now.
 here() {
 	if [ -n "$rooted" ]; then
@@ -369,7 +374,7 @@ for was in $(lists); do
 	)
 	was=${was%% *}
 	kept=$objects/$was
-	[ -z "$rooted" ] || [ -f "$kept.o" ] || kept=$kept.$place
+	[ -z "$rooted" ] || [ -f "$kept.o" ] || place
 	if [ -f "$kept.o" ]; then
 		[ ! -e "$out" ] || rm -f "$out"
 		if cp "$kept.o" "$out" 2>/dev/null && { [ -z "$depfile" ] || here 2>/dev/null <"$kept.d" >"$depfile"; }; then
@@ -466,8 +471,8 @@ keep() {
 	[ ${#sum} = 64 ] || return
 	kept=$objects/$sum
 	case $rooted$key in # objects that hold the path serve this place alone
-	yes*"$nl-flto"*) kept=$kept.$place ;;
-	yes*) ! LC_ALL=C grep -qF -e "$KBISECT_ROOT" "$out" || kept=$kept.$place ;;
+	yes*"$nl-flto"*) place ;;
+	yes*) ! LC_ALL=C grep -qF -e "$KBISECT_ROOT" "$out" || place ;;
 	esac
 	if [ ! -f "$kept.o" ]; then
 		[ -z "$depfile" ] || { anywhere <"$depfile" >"$new.x" && mv "$new.x" "$kept.d"; } || return

@@ -359,7 +359,7 @@ func TestObjectsServeOtherWorkspaces(t *testing.T) {
 func TestObjectsOfWholePaths(t *testing.T) {
 	base, objects, tools, path := t.TempDir(), filepath.Join(t.TempDir(), "objects"), t.TempDir(), os.Getenv("PATH")
 	var projects []*project
-	for _, name := range []string{"a", "b.c"} {
+	for _, name := range []string{"a", "b.c/a"} {
 		t.Setenv("PATH", path)
 		p := newProjectWith(t, tools, filepath.Join(base, name, "tree"), objects)
 		p.write("x/s.c", "#include \"h.h\"\n#include <g.h>\n#warning here\nint f(void) { return H + G; }\n", "x/h.h", "#define H 1\n", "i/g.h", "#define G 1\n",

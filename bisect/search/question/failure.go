@@ -436,10 +436,10 @@ func (f *failureProof) warnContradictions(k int) {
 	}
 }
 
-// AsProof implements search.Question: once the likeliest culprit is all but sure, its parent is launched from a clean build right
-// away, also for a commit of equal inputs, if such have always ended alike, as long as the proof needs it. The culprit itself only after the
-// search has decided, to check that. It need not wait where the complaint comes only sometimes, and of no good commit, as passes
-// leave the decision open; nor once, in place of any commit that it makes bad, where its proof has begun, see [search.EarlyProofs].
+// AsProof implements search.Question: once the likeliest culprit is all but sure, its parent is launched from a clean build
+// right away, also for a commit of equal inputs if such have always ended alike, as long as the proof needs it. The culprit
+// waits until the search has decided, to check that: not where the complaint comes only sometimes, and of no good commit, as
+// passes leave that open; nor once, for any commit that it makes bad, where its proof has begun, see [search.EarlyProofs].
 func (q *Failure) AsProof(r *search.Run, i int) (made bool, err error) {
 	b, f := r.Belief.(*belief.Failures), &failureProof{q, r}
 	p := b.Posterior()
