@@ -52,9 +52,9 @@ test:
 	@[ -x $(PYTHON)/bin/python3 ] || python3 -m venv --without-pip $(PYTHON) || echo "there is no python3 for the tests"
 	@$(MAKE) --no-print-directory -j3 test-watched test-unwatched check
 test-watched:
-	@{ $(TESTING) $(WATCHED) -p 3 -parallel 6 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))") || echo FAIL; } 2>&1 | $(FAILED)
+	@{ $(TESTING) $(WATCHED) -p 3 -parallel 4 $(LONGEST) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(UNWATCHED))") || echo FAIL; } 2>&1 | $(FAILED)
 test-unwatched:
-	@{ nice $(TESTING) -p 2 $(UNWATCHED) || echo FAIL; } 2>&1 | $(FAILED)
+	@{ nice $(TESTING) -p 1 $(UNWATCHED) || echo FAIL; } 2>&1 | $(FAILED)
 
 # control-plane builds etcd, kube-apiserver and kube-controller-manager for the tests of fixtures/clusters, from modules of
 # their own; it takes six minutes the first time, and less than one from the build cache of Go.
