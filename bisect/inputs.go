@@ -6,7 +6,7 @@ import "slices"
 // the inputs goodKey. Commits of which alike is false clear none, nor do neutral ones.
 func ClearedByInputs(commits []Commit, goodKey string, alike func(i int) bool) (cleared []int) {
 	for _, group := range equalInputs(commits, goodKey, alike) {
-		around(commits, group, func(i int) { cleared = append(cleared, i) })
+		cleared = append(cleared, around(commits, group)...)
 	}
 	return cleared
 }
@@ -83,10 +83,10 @@ func equalInputs(commits []Commit, goodKey string, alike func(i int) bool) (grou
 	return groups
 }
 
-// around does something for the commits that some members of a group reach and others do not; the good end reaches none. It
+// around lists the commits that some members of a group reach and others do not; the good end reaches none. It
 // walks down from the newest member with one bit per member, 63 of them at a time beside the first, and ends where no
 // commit is left that only some of them reach.
-func around(commits []Commit, group []int, do func(i int)) {
+func around(commits []Commit, group []int) (out []int) {
 	reached := make(map[int]uint64)
 	for rest := group; len(rest) > 1; {
 		some := rest[1:min(64, len(rest))] // beside the first of all
@@ -116,7 +116,7 @@ func around(commits []Commit, group []int, do func(i int)) {
 				continue
 			}
 			if by != all {
-				do(i)
+				out = append(out, i)
 				open--
 			}
 			for _, k := range commits[i].InRange {
@@ -124,4 +124,5 @@ func around(commits []Commit, group []int, do func(i int)) {
 			}
 		}
 	}
+	return out
 }

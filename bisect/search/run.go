@@ -187,21 +187,22 @@ func silence(r *Run) {
 	told, mute := map[string]bool{r.Span.GoodKey: true}, map[string]bool{}
 	for _, t := range r.Ledger.Made {
 		i, known := r.Span.Index[t.Candidate.Commit]
-		if !known || i < 0 || t.Void || len(r.Span.EqualTo(i)) == 0 {
+		if !known || i < 0 || t.Void {
 			continue
 		}
-		switch _, a := r.Question.Read(t); a {
-		case Speaks:
-			told[r.Span.Commits[i].Key] = true
-		case Another, Silent:
-			mute[r.Span.Commits[i].Key] = true
+		key := r.Span.Commits[i].Key
+		switch _, a := r.Question.Read(t); {
+		case a == Speaks:
+			told[key] = true
+		case a != Unfit && len(r.Span.alike[key]) > 1:
+			mute[key] = true
 		}
 	}
 	maps.DeleteFunc(mute, func(key string, _ bool) bool { return told[key] })
 	if !maps.Equal(mute, r.Span.mute) {
 		r.Span.mute = mute
 		r.Span.Clear()
-		r.Begin(r.Question.Belief(r))
+		anew(r)
 	}
 }
 

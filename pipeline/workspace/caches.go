@@ -163,13 +163,12 @@ func dropDoubtful(path string, d fs.DirEntry, err error) error {
 	if err != nil {
 		return err
 	}
-	const checked = 8 // of its header are the magic number, and how it is checked: 0, by time and size
-	head := make([]byte, 16)
+	head := make([]byte, 16) // the magic number, how it is checked (0: by time and size), and the second and the size of its source
 	if f, err := os.Open(path); err == nil {
 		_, err = io.ReadFull(f, head)
 		f.Close()
-		le := binary.LittleEndian
-		if err == nil && d.Type().IsRegular() && le.Uint32(head[checked/2:]) == 0 && info.ModTime().Unix() > int64(le.Uint32(head[checked:])) {
+		how, second := binary.LittleEndian.Uint32(head[4:]), binary.LittleEndian.Uint32(head[8:])
+		if err == nil && d.Type().IsRegular() && how == 0 && info.ModTime().Unix() > int64(second) {
 			return nil
 		}
 	}
