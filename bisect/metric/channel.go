@@ -104,6 +104,17 @@ func (c Channel) Fastest(yes bool) Channel {
 	return c
 }
 
+// Switched are channels of which those of one metric are taken by the fastest tenth, or by medians.
+func Switched(channels []Channel, m Metric, fastest bool) []Channel {
+	out := slices.Clone(channels)
+	for k, c := range out {
+		if c.Metric == m {
+			out[k] = c.Fastest(fastest)
+		}
+	}
+	return out
+}
+
 // partOf is an outcome with only the series of one case.
 func partOf(o bisect.Outcome, one string) bisect.Outcome {
 	var of []bisect.Series

@@ -70,8 +70,15 @@ func (q *Level) Missing(o bisect.Outcome) string {
 	return "it sent no value of " + cmp.Or(q.Channel.Lacks(o), q.Channel.Name())
 }
 
-// AsProof implements search.Question: launches for the proof come in pairs.
-func (q *Level) AsProof(*search.Run, int) (bool, error) { return false, nil }
+// AsProof implements search.Question: where launches of bad commits are cut short, and commit i is the culprit if it is bad, it
+// is launched in full from a clean build at once, which serves the proof as well, see contest.
+func (q *Level) AsProof(r *search.Run, i int) (made bool, err error) {
+	if d, _ := r.Belief.(*levels.Belief).Step(); q.after == 0 || d < farStep || !search.Decides(r, i) {
+		return false, nil
+	}
+	_, err = search.TryAs(r, r.Span.Id(i), bisect.ConfirmCulprit, bisect.Searching)
+	return true, err
+}
 
 // Shape implements search.Question.
 func (q *Level) Shape(r *bisect.Request, patient bool) {
@@ -365,13 +372,7 @@ func inParts(l *search.Ledger) (out []metric.Parts) {
 // exactFirst reports that the search is about exact numbers: only these are looked for, they stand before
 // the others and got worse, or one of them was found to be what got worse.
 func exactFirst(q *Level, least float64) bool {
-	switch {
-	case q.Channel.Metric.Exact:
-		return true
-	case len(q.Exact.Channels) == 0:
-		return false
-	}
-	return len(q.Channels) == 0 || q.Exact.lead && q.Exact.rises(least)
+	return q.Channel.Metric.Exact || len(q.Exact.Channels) > 0 && (len(q.Channels) == 0 || q.Exact.lead && q.Exact.rises(least))
 }
 
 // Figure is the number of a commit that was launched, by its newest launch that counts.

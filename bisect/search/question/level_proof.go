@@ -24,11 +24,12 @@ type contest struct {
 	culprit, parent string
 	members         []int // that the belief took for the culprit
 	test            levels.StepTest
-	exact           *bisect.Exact // the last numbers, of a metric that has them
-	lost            string        // why one of the two could not be launched
-	lostAt          string        // which of them
-	late            *search.Trial // its launch, where it fails at its end alone, which is not awaited in the search
-	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
+	exact           *bisect.Exact  // the last numbers, of a metric that has them
+	lost            string         // why one of the two could not be launched
+	lostAt          string         // which of them
+	late            *search.Trial  // its launch, where it fails at its end alone, which is not awaited in the search
+	vain            [2]int         // launches of parent and culprit, each in a row, that told nothing
+	early           *belief.Launch // of the culprit, see Level.AsProof; nil: none, or taken
 }
 
 // alpha is the chance of error that the proof of one claim may leave.
@@ -111,6 +112,12 @@ func (v *levelProof) contest(m *levels.Belief, members []int, culprit, parent st
 		}
 	}
 	c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: parent, members: members}
+	begun := v.r.Rounds > 0 || slices.ContainsFunc(v.q.contests, func(x *contest) bool { return x.culprit == culprit })
+	if of := v.r.Ledger.Of(culprit, bisect.ConfirmCulprit); v.q.after > 0 && !begun && len(of) == 1 {
+		if l, a := v.q.Read(of[0]); a == search.Speaks {
+			l.Index, c.early = members[0], &l
+		}
+	}
 	v.q.contests = append(v.q.contests, c)
 	return c
 }
@@ -204,6 +211,10 @@ func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 
 // launchSide launches one side of a contest from a clean build. A side that fails every time is lost to it.
 func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
+	if culprit && c.early != nil {
+		l, c.early = *c.early, nil
+		return l, true, nil
+	}
 	id, why, vain := c.parent, bisect.ConfirmParent, &c.vain[0]
 	if culprit {
 		id, why, vain = c.culprit, bisect.ConfirmCulprit, &c.vain[1]

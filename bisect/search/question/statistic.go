@@ -2,7 +2,6 @@ package question
 
 import (
 	"math"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
@@ -41,19 +40,8 @@ func byFastest(s *stage, pick int) *stage {
 			return nil
 		}
 	}
-	q.Channels = switched(q.Channels, c.Metric, true)
+	q.Channels = metric.Switched(q.Channels, c.Metric, true)
 	return newStage(q, s.r)
-}
-
-// switched are channels of which those of one metric are taken by the fastest tenth, or by medians.
-func switched(channels []metric.Channel, m metric.Metric, fastest bool) []metric.Channel {
-	out := slices.Clone(channels)
-	for k, of := range out {
-		if of.Metric == m {
-			out[k] = of.Fastest(fastest)
-		}
-	}
-	return out
 }
 
 // byMedians goes back to medians, for good, and has the ends compared again by all launches, where launches since then send too
@@ -71,7 +59,7 @@ func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
 		back = ok && medians < (fastest-err)/2
 	}
 	if back {
-		q.Channels, q.medians = switched(q.Channels, m, false), true
+		q.Channels, q.medians = metric.Switched(q.Channels, m, false), true
 		r.Rounds++
 	}
 	return back
