@@ -17,38 +17,38 @@ type sharedLaunches map[bisect.Artefact]*firstLaunched
 // firstLaunched is the first commit with some build, and its launches.
 type firstLaunched struct {
 	commit   string
-	outcomes []bisect.Outcome // of its launches, in their order
+	opened   []string         // by its build and its launch; nil: not known
+	outcomes []bisect.Outcome // of its launches, in their order, that were not about times
 }
 
-// mayShare reports whether the launches of a candidate can stand for those of another one: the question must be how it
-// ends and not how fast, since equal programs still scatter in time.
+// mayShare reports whether the launches of a candidate can stand for those of another one.
 func mayShare(p trial.Recipe, r bisect.Request, built *bisect.Artefact) bool {
-	return !r.Timing && r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
+	return r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
 }
 
 // outcome is that of the first commit with an equal build, device code and host code, if the two commits differ only
-// in files that the build has read, or that the paths leave out: a launch would run the same program on the same
-// files. A file that no build reads may be read by the launch, such as a table of inputs.
+// in files that the build has read, that neither build nor launch has opened, or that the paths leave out: a launch would run
+// the same program on the same files. Equal programs scatter in time all the same: where times count, the outcome says no more
+// than that the commits behave alike.
 func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
 	if !mayShare(p, r, f.Artefact) || len(f.Inputs) == 0 {
 		return o, false
 	}
 	first := s[*f.Artefact]
-	if first == nil || first.commit == r.Candidate.Commit || r.Nth >= len(first.outcomes) {
+	if first == nil || first.commit == r.Candidate.Commit || r.Timing && r.Nth > 0 || !r.Timing && r.Nth >= len(first.outcomes) {
 		return o, false
 	}
-	changes, err := p.Repo.Changes(ctx, first.commit, r.Candidate.Commit)
-	if err != nil {
+	built := func(name string) bool {
+		return slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
+	}
+	if same, err := workspace.Unnoticed(ctx, p.Repo, first.commit, r.Candidate.Commit, first.opened, built); err != nil {
 		p.Log.Info("comparing commits with equal builds", "candidate", r.Candidate.Brief(), "err", err)
 		return o, false
+	} else if !same {
+		return o, false
 	}
-	read := func(name string) bool {
-		return name == "" || slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
-	}
-	for _, c := range changes {
-		if !read(c.Path) || !read(c.OldPath) {
-			return o, false
-		}
+	if r.Timing {
+		return bisect.Outcome{Class: bisect.OK, Shared: first.commit, Unfit: "it was not launched"}, true
 	}
 	o = first.outcomes[r.Nth]
 	o.Shared, o.Wall, o.Phases, o.Devices, o.Log = first.commit, 0, nil, nil, ""
@@ -58,7 +58,7 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 
 // remember keeps a launch for commits with an equal build, unless it was stopped early: another one may have to wait.
 func (s sharedLaunches) remember(p trial.Recipe, r bisect.Request, o bisect.Outcome) {
-	if !mayShare(p, r, o.Artefact) || o.Shared != "" || o.Early {
+	if !mayShare(p, r, o.Artefact) || o.Shared != "" || o.Early || r.Timing && o.Class != bisect.OK {
 		return
 	}
 	first := s[*o.Artefact]
@@ -66,7 +66,13 @@ func (s sharedLaunches) remember(p trial.Recipe, r bisect.Request, o bisect.Outc
 		first = &firstLaunched{commit: r.Candidate.Commit}
 		s[*o.Artefact] = first
 	}
-	if first.commit == r.Candidate.Commit && r.Nth == len(first.outcomes) {
+	if first.commit != r.Candidate.Commit {
+		return
+	}
+	if first.opened == nil {
+		first.opened = o.Opened
+	}
+	if !r.Timing && r.Nth == len(first.outcomes) {
 		first.outcomes = append(first.outcomes, o)
 	}
 }

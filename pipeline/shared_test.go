@@ -43,13 +43,41 @@ func TestEqualBuildsShareALaunch(t *testing.T) {
 			t.Errorf("%s shares a launch", why)
 		}
 	}
-	timed, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Timing: true})
-	if err != nil || timed.Shared != "" {
-		t.Errorf("times are shared: %v", err)
+	// Of times it is only said that they are alike, until they are asked for again.
+	for nth, want := range []string{b.ids[0], ""} {
+		timed, err := b.Sample(t.Context(), bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[1]}, Purpose: bisect.Searching, Nth: nth, Timing: true})
+		if err != nil || timed.Shared != want || len(timed.Series) > 0 || (timed.Wall > 0) != (want == "") {
+			t.Errorf("launch %d for its times is shared with %q: %+v, %v", nth, timed.Shared, timed, err)
+		}
 	}
 	b.recipe.Paths = []string{"a.c"} // then data is declared to matter to nobody
 	if o := b.test(2, bisect.Searching); o.Shared == "" {
 		t.Error("a file outside of the paths keeps commits from sharing")
+	}
+}
+
+// Where it is known what a build and a launch open, commits that differ in other files as well share a launch; not where one comes
+// that could have been listed.
+func TestEqualBuildsBesideFilesThatNothingOpens(t *testing.T) {
+	plan := kernels.Plan{
+		Build: []string{"sh", "-c", `grep -v '^#' a.c >out; printf 'out: a.c\n' >out.d`}, Outputs: []string{"out"},
+		Run: []string{"sh", "-c", "cat out data"}, Depfiles: []string{"out.d"},
+	}
+	write := fixtures.Write
+	b := newBench(t, plan, trial.Limits{},
+		[]fixtures.Change{write("a.c", "x\n"), write("data", "1"), write("notes", "1")},
+		[]fixtures.Change{write("a.c", "# a comment\nx\n"), write("notes", "2")},
+		[]fixtures.Change{write("data", "2")},
+		[]fixtures.Change{write("data", "1"), write("more", "1")},
+	)
+	b.recipe.Learn = true
+	for i, want := range []bool{false, true, false, false} {
+		for _, timed := range []bool{false, true} {
+			r := bisect.Request{Candidate: bisect.Candidate{Commit: b.ids[i]}, Purpose: bisect.Searching, Timing: timed}
+			if o, err := b.Sample(t.Context(), r); err != nil || o.Class != bisect.OK || (o.Shared != "") != want {
+				t.Errorf("commit %d, timed: %v: %s, shared with %q, %v", i, timed, o.Describe(), o.Shared, err)
+			}
+		}
 	}
 }
 

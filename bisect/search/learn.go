@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -22,6 +23,7 @@ type learned struct {
 	asked    int         // how often latest was asked for, which numbers it
 	compared int         // len(opened) then
 	worth    float64     // of a candidate then, seconds
+	builds   [][2]string // commits that were not launched, each with the one that has an equal build
 }
 
 // differences are those of commits, by their id, from each of their parents.
@@ -132,7 +134,7 @@ func learn(r *Run) {
 	if r.Span.learned == l.of {
 		return
 	}
-	if r.Span.learned = l.of; !r.Span.narrow(l.differs) {
+	if r.Span.learned = l.of; !r.Span.narrow(*l) {
 		return
 	}
 	if !r.Span.Blind || !r.Unlearn("the ends differ, and no commit changes a file that their builds and launches opened") {
@@ -174,16 +176,57 @@ func explained(r *Run) bool {
 // leave it in doubt.
 func (r *Run) Unlearn(why string) bool {
 	l := &r.Ledger.learned
-	if l.of < 0 || !slices.ContainsFunc(r.Span.Commits, func(c bisect.Commit) bool { return r.Span.LeftOut(r.Span.Index[c.ID]) }) {
+	leftOut := func(c bisect.Commit) bool { return r.Span.LeftOut(r.Span.Index[c.ID]) }
+	if l.of < 0 || len(l.builds) == 0 && !slices.ContainsFunc(r.Span.Commits, leftOut) {
 		return false
 	}
-	r.Span.narrow(nil)
-	l.of, r.Span.learned, l.differs, l.latest = -1, -1, nil, nil
+	l.of, r.Span.learned, l.differs, l.latest, l.builds = -1, -1, nil, nil, nil
+	r.Span.narrow(*l)
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
 	}
 	anew(r)
 	return true
+}
+
+// takeEqual takes in that a commit was not launched, as it builds to what another one does: they behave alike, which clears
+// those between them.
+func takeEqual(r *Run, t Trial) {
+	l, id := &r.Ledger.learned, t.Candidate.Commit
+	if l.of < 0 {
+		return
+	}
+	l.builds = append(l.builds, [2]string{id, t.Shared})
+	if !r.Span.narrow(*l) || r.Span.Blind && r.Unlearn("no commit is left but those that build to what others do") {
+		return
+	}
+	anew(r)
+	v := r.Question.Verdict(r, Visit{At: r.Span.Place(id)})
+	v.Why = fmt.Sprintf("not launched: its build is that of %s", bisect.ShortID(t.Shared))
+	r.Account.Judged(bisect.Step{Commit: id, Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r), Belief: believed(r)})
+}
+
+// equate gives commits of equal builds one key, as those of equal inputs have.
+func equate(p *Span, commits []bisect.Commit, builds [][2]string) {
+	for _, b := range builds {
+		var keys [2]string
+		for n, id := range b {
+			if i, known := p.Index[id]; known && i >= 0 {
+				keys[n] = commits[i].Key
+			} else if known {
+				keys[n] = p.GoodKey
+			}
+		}
+		from, to := keys[0], keys[1]
+		if from == p.GoodKey {
+			from, to = to, from
+		}
+		for i := range commits {
+			if from != "" && to != "" && commits[i].Key == from {
+				commits[i].Key = to
+			}
+		}
+	}
 }
 
 // anew makes the belief of the run again from its launches, after the set of commits that can be the culprit has
@@ -197,7 +240,7 @@ func anew(r *Run) {
 // Count records in the finding how many commits of the range can be the culprit.
 func (r *Run) Count() {
 	f, p := &r.Account.Finding, r.Span
-	p.narrow(r.Ledger.learned.differs)
+	p.narrow(r.Ledger.learned)
 	f.Range, f.Matter, f.Unread, f.Misread = len(p.Commits), 0, 0, r.Ledger.learned.of < 0
 	for i, c := range p.Commits {
 		if !c.Neutral {
@@ -214,9 +257,10 @@ func (p *Span) LeftOut(i int) bool {
 }
 
 // narrow makes those commits neutral that do not count by what was learned, and those unlikely that differ only nearby,
-// and reports whether that changes any. With nil it takes everything learned back.
-func (p *Span) narrow(d differences) (changed bool) {
-	commits, factor := simplify(p, d)
+// and reports whether that changes any. With nothing learned it takes all back.
+func (p *Span) narrow(l learned) (changed bool) {
+	commits, factor := simplify(p, l.differs)
+	equate(p, commits, l.builds)
 	for i, now := range commits {
 		changed = changed || now.Neutral != p.Commits[i].Neutral || now.Key != p.Commits[i].Key
 		p.Commits[i] = now

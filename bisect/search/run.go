@@ -252,6 +252,10 @@ func TryAs(r *Run, id string, made, why bisect.Purpose) (failed bool, err error)
 	if err != nil {
 		return false, err
 	}
+	if t.Timing && t.Shared != "" {
+		takeEqual(r, t)
+		return false, nil
+	}
 	l, a := r.Question.Read(t)
 	l.Index = r.Span.Place(id)
 	if a == Speaks && t.Class == bisect.OK {
@@ -550,7 +554,7 @@ func Within(r *Run, lo, hi int) (sub *Run, index []int) {
 	for k, i := range index {
 		in.weight[k] = r.Span.weight[i]
 	}
-	in.narrow(r.Ledger.learned.differs)
+	in.narrow(r.Ledger.learned)
 	in.Clear()
 	sub = NewRun(r.Ctx, r.Search, r.Ledger, in)
 	sub.Inner, sub.Most, sub.Account.onStep = true, r.Most, r.Account.relay

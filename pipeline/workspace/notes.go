@@ -1,10 +1,13 @@
 package workspace
 
 import (
+	"context"
 	"maps"
 	"slices"
 
+	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/fileaccess"
+	"github.com/kbisect/kbisect/pipeline/source"
 )
 
 // Notes are what processes of a workspace have opened in its export, since it was made: a build takes over what an earlier
@@ -39,4 +42,17 @@ func (n *Notes) Opened() []string {
 func (w *Workspace) Note(quiet bool, told func(opened []string)) (done func()) {
 	recorder := fileaccess.Start(w.Dir, quiet, told)
 	return func() { w.Notes.Add(recorder.Stop()) }
+}
+
+// Unnoticed reports whether a process which opened all this in one commit, as [Notes.Opened] lists it, notices nothing in another
+// one, whatever they differ by in paths for which but is true. An error is that of reading the repository.
+func Unnoticed(ctx context.Context, repo *source.Repo, one, another string, opened []string, but func(path string) bool) (bool, error) {
+	both, err := source.CompareTrees(ctx, repo, one, another)
+	if err != nil {
+		return false, err
+	}
+	known, seen := opened != nil, fileaccess.NewOpened(opened)
+	return !slices.ContainsFunc(both.Changes, func(c source.TreeChange) bool {
+		return !but(c.Path) && !(known && seen.Difference(c) == bisect.Same)
+	}), nil
 }

@@ -1,0 +1,80 @@
+package find_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kbisect/kbisect/bisect"
+	"github.com/kbisect/kbisect/bisect/find"
+	"github.com/kbisect/kbisect/fixtures/simulate"
+)
+
+// equalBuilds says of a commit that builds to what a launched one does, instead of launching it, that they are alike. A commit
+// that is asked for again is launched.
+type equalBuilds struct {
+	*simulate.Device
+	build    map[string]int // by commit
+	launched map[int]string // the first one, by build
+	shared   int
+}
+
+func (d *equalBuilds) Sample(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+	id := r.Candidate.Commit
+	n := d.build[id]
+	if first := d.launched[n]; first != "" && first != id && r.Timing && r.Purpose == bisect.Searching && r.Nth == 0 {
+		d.shared++
+		return bisect.Outcome{Class: bisect.OK, Shared: first, Unfit: "it was not launched"}, nil
+	}
+	if d.launched[n] == "" {
+		d.launched[n] = id
+	}
+	return d.Device.Sample(ctx, r)
+}
+
+// Commits with equal builds are not launched. The right one is named in fewer launches where builds tell the truth, and in
+// the end also where the culprit is in what no build reads.
+func TestEqualBuildsAreNotLaunched(t *testing.T) {
+	const jobs = 40
+	spec, err := simulate.ReadSpec([]byte(`{"preset":"typical","commits":128,"step_log":0.05}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lies := range map[string]bool{"of what is built": false, "of a file that is read and was not seen": true} {
+		t.Run(name, func(t *testing.T) {
+			launches, plainly, shared := 0, 0, 0
+			for seed := range uint64(jobs) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				d := &equalBuilds{Device: simulate.NewDevice(spec, seed+1), build: map[string]int{}, launched: map[int]string{}}
+				culprit := d.Culprits()[0]
+				s := slowdown(d.Device, d)
+				s.GoodKey = "good"
+				build := 0
+				for i := range s.Commits {
+					s.Commits[i].Key = s.Commits[i].ID
+					starts := rng.Float64() < 0.3
+					if s.Commits[i].ID == simulate.ID(culprit) {
+						starts = !lies
+					}
+					if starts {
+						build = i + 1
+					}
+					d.build[s.Commits[i].ID] = build
+				}
+				f, err := find.Culprits(t.Context(), s)
+				if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(culprit) || !f.Culprits[0].Confirmed {
+					t.Errorf("seed %d: %s, %+v, want %d; %v, %q", seed, f.Result, f.Culprits, culprit, err, f.Warnings)
+				}
+				launches, shared = launches+d.Launches, shared+d.shared
+				plain := simulate.NewDevice(spec, seed+1)
+				if _, err := find.Culprits(t.Context(), slowdown(plain, plain)); err != nil {
+					t.Fatal(err)
+				}
+				plainly += plain.Launches
+			}
+			if t.Logf("%d launches, %d without; %d were not made", launches, plainly, shared); shared == 0 || !lies && launches >= plainly {
+				t.Error("nothing is saved")
+			}
+		})
+	}
+}
