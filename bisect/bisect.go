@@ -192,6 +192,7 @@ type Outcome struct {
 	Memory   int64           `json:"memory,omitempty"`   // most memory used at a time, bytes; 0 is unknown
 	Artefact *Artefact       `json:"artefact,omitempty"` // what was built; nil where that is unknown
 	Opened   []string        `json:"opened,omitempty"`   // files and folders of the candidate that its build and launch opened, by paths from its root; nil: not known
+	Ran      []string        `json:"ran,omitempty"`      // those that its launch opened; nil: not known
 	Beside   bool            `json:"beside,omitempty"`   // it ran beside another launch that was begun ahead, by kbisect's own choice
 	Shared   string          `json:"shared,omitempty"`   // the commit that was launched instead, of which the same was built
 	From     string          `json:"from,omitempty"`     // the earlier launch that this is, as "session/number"; it was not made again

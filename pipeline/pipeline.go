@@ -438,6 +438,9 @@ func (p *Pipeline) once(ctx context.Context, r bisect.Request, patience int) (bi
 		p.facts[r.Candidate] = facts
 		p.notices.addFacts(&o, p.Config.Cases, facts)
 		o.Opened = opened(r, w, w.Contents.Noted || p.Config.Recipe.OnlyBuilds(r))
+		if !known && r.Nth == 0 {
+			o.Ran = w.Contents.Ran
+		}
 	}
 	if built.Build > 0 {
 		o.Phases = append([]bisect.PhaseTime{{Name: "build", Seconds: built.Build}}, o.Phases...)

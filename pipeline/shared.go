@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"slices"
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/pipeline/trial"
@@ -17,7 +16,7 @@ type sharedLaunches map[bisect.Artefact]*firstLaunched
 // firstLaunched is the first commit with some build, and its launches.
 type firstLaunched struct {
 	commit   string
-	opened   []string         // by its build and its launch; nil: not known
+	opened   []string         // by its launch; nil: not known
 	outcomes []bisect.Outcome // of its launches, in their order, that were not about times
 }
 
@@ -26,22 +25,22 @@ func mayShare(p trial.Recipe, r bisect.Request, built *bisect.Artefact) bool {
 	return r.Candidate.Assign == "" && built != nil && !p.Static() && !p.OnlyBuilds(r)
 }
 
-// outcome is that of the first commit with an equal build, device code and host code, if the two commits differ only
-// in files that the build has read, that neither build nor launch has opened, or that the paths leave out: a launch would run
-// the same program on the same files. Equal programs scatter in time all the same: where times count, the outcome says no more
-// than that the commits behave alike.
+// outcome is that of the first commit with an equal build, device code and host code, if its launch notices nothing else that
+// differs: a launch would run the same program on the same files. Where it is not known what that opens, the two commits may
+// differ only in files that the build has read, or that the paths leave out. Equal programs scatter in time all the same: where
+// times count, the outcome says no more than that the commits behave alike, which the search may take back.
 func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Request, f workspace.Facts) (o bisect.Outcome, ok bool) {
-	if !mayShare(p, r, f.Artefact) || len(f.Inputs) == 0 {
+	if !mayShare(p, r, f.Artefact) || len(f.Inputs) == 0 { // the outputs may not be all that is built
 		return o, false
 	}
 	first := s[*f.Artefact]
 	if first == nil || first.commit == r.Candidate.Commit || r.Timing && r.Nth > 0 || !r.Timing && r.Nth >= len(first.outcomes) {
 		return o, false
 	}
-	built := func(name string) bool {
-		return slices.Contains(f.Inputs, name) || len(p.Paths) > 0 && !p.Covers(name)
-	}
-	if same, err := workspace.Unnoticed(ctx, p.Repo, first.commit, r.Candidate.Commit, first.opened, built); err != nil {
+	launched := workspace.Launched{Opened: first.opened, Built: f.Inputs, Guess: r.Timing, Covers: func(path string) bool {
+		return len(p.Paths) == 0 || p.Covers(path)
+	}}
+	if same, err := launched.Same(ctx, p.Repo, first.commit, r.Candidate.Commit); err != nil {
 		p.Log.Info("comparing commits with equal builds", "candidate", r.Candidate.Brief(), "err", err)
 		return o, false
 	} else if !same {
@@ -70,7 +69,7 @@ func (s sharedLaunches) remember(p trial.Recipe, r bisect.Request, o bisect.Outc
 		return
 	}
 	if first.opened == nil {
-		first.opened = o.Opened
+		first.opened = o.Ran
 	}
 	if !r.Timing && r.Nth == len(first.outcomes) {
 		first.outcomes = append(first.outcomes, o)

@@ -57,3 +57,6 @@ func (o Opened) Difference(c source.TreeChange) bisect.Difference {
 	}
 	return bisect.Same
 }
+
+// Listed reports that a folder was opened: what comes and goes in it may have been noticed.
+func (o Opened) Listed(folder string) bool { return o.files[folder] }

@@ -75,8 +75,7 @@ func Launch(ctx context.Context, w *workspace.Workspace, o Order) (Launched, err
 	}
 	// One launch of a candidate tells what others open as well.
 	if p.Learn && !w.Contents.Noted {
-		w.Contents.Noted = true
-		defer w.Note(o.Request.Timing, nil)()
+		defer workspace.NoteLaunch(w, o.Request.Timing)()
 	}
 	var sum trialProgress
 	for _, stage := range p.Stages(o.Request.Candidate) {

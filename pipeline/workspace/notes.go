@@ -44,15 +44,42 @@ func (w *Workspace) Note(quiet bool, told func(opened []string)) (done func()) {
 	return func() { w.Notes.Add(recorder.Stop()) }
 }
 
-// Unnoticed reports whether a process which opened all this in one commit, as [Notes.Opened] lists it, notices nothing in another
-// one, whatever they differ by in paths for which but is true. An error is that of reading the repository.
-func Unnoticed(ctx context.Context, repo *source.Repo, one, another string, opened []string, but func(path string) bool) (bool, error) {
+// NoteLaunch is [Workspace.Note] for a whole launch of the candidate, whose own notes the contents keep.
+func NoteLaunch(w *Workspace, quiet bool) (done func()) {
+	w.Contents.Noted = true
+	recorder := fileaccess.Start(w.Dir, quiet, nil)
+	return func() {
+		opened, ok := recorder.Stop()
+		w.Notes.Add(opened, ok)
+		if w.Contents.Ran = nil; ok {
+			w.Contents.Ran = opened
+		}
+	}
+}
+
+// Launched is what a launch of a commit may have noticed of it besides what was built.
+type Launched struct {
+	Opened []string               // see [Contents.Ran]; nil: not known
+	Built  []string               // what the build alone has read, which decides where it is not known
+	Covers func(path string) bool // whether a path may matter
+	Guess  bool                   // it looked for no file that is not there, in folders that it did not list
+}
+
+// Same reports whether it notices nothing of what differs in another commit. An error is that of reading the repository.
+func (l Launched) Same(ctx context.Context, repo *source.Repo, one, another string) (bool, error) {
 	both, err := source.CompareTrees(ctx, repo, one, another)
 	if err != nil {
 		return false, err
 	}
-	known, seen := opened != nil, fileaccess.NewOpened(opened)
+	seen := fileaccess.NewOpened(l.Opened)
 	return !slices.ContainsFunc(both.Changes, func(c source.TreeChange) bool {
-		return !but(c.Path) && !(known && seen.Difference(c) == bisect.Same)
+		switch d := seen.Difference(c); {
+		case !l.Covers(c.Path):
+			return false
+		case l.Opened == nil:
+			return !slices.Contains(l.Built, c.Path)
+		default:
+			return d != bisect.Same && !(l.Guess && d == bisect.Nearby && !seen.Listed(c.Folder))
+		}
 	}), nil
 }

@@ -69,6 +69,7 @@ type Contents struct {
 	sealed    syscall.Timespec // when the build was over
 	Reads     map[string]bool  // environment variables that builds may read, as far as looked at
 	Noted     bool             // a launch of the candidate is in the notes
+	Ran       []string         // what that opened; nil: not known
 }
 
 // Facts are what a build reports besides its outputs. They are kept with these in the build cache.

@@ -142,12 +142,8 @@ func (m *Belief) Step() (mean, sd float64) {
 	return mean, math.Sqrt(max(0, square-mean*mean))
 }
 
-// furthest is how far a launch was off the median of its side at most, as the likeliest set sees the sides; infinite
-// while there are too few launches to know the noise.
+// furthest is how far a launch was off the median of its side at most, as the likeliest set sees the sides.
 func furthest(m *Belief) (most float64) {
-	if len(m.launches) < FirstFit {
-		return math.Inf(1)
-	}
 	s := m.seen(len(m.launches))
 	for _, bad := range []bool{false, true} {
 		var y []float64

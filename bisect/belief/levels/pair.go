@@ -17,6 +17,10 @@ const (
 	FarAbove  = 20.0 // standard deviations of a launch
 	pairStep  = 1.05 // nearly a factor of three: a neighbour that takes half of the device costs a factor of two
 	nearLevel = 8.0  // no launch may have been off its level by more than the step over this
+	fewFar    = 6    // launches that tell that of a far step; of others FirstFit do
+
+	// FarStep is a factor of six: further than a disturbance takes a launch.
+	FarStep = 1.79
 )
 
 // StepTest is the fresh test of "the culprit is slower than its parent by the step": a sequential
@@ -86,7 +90,10 @@ func (c *StepTest) Beside(m *Belief) {
 		}
 		before[at] = l
 	}
-	c.off = furthest(m)
+	c.off = math.Inf(1)
+	if n := len(m.launches); n >= FirstFit || n >= fewFar && c.Step >= FarStep {
+		c.off = furthest(m)
+	}
 	if m.noise.often() {
 		c.null = withoutStep(m)
 	}

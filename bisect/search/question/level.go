@@ -73,7 +73,7 @@ func (q *Level) Missing(o bisect.Outcome) string {
 // AsProof implements search.Question: where launches of bad commits are cut short, and commit i is the culprit if it is bad, it
 // is launched in full from a clean build at once, which serves the proof as well, see contest.
 func (q *Level) AsProof(r *search.Run, i int) (made bool, err error) {
-	if d, _ := r.Belief.(*levels.Belief).Step(); q.after == 0 || d < farStep || !search.Decides(r, i) {
+	if d, _ := r.Belief.(*levels.Belief).Step(); q.after == 0 || d < levels.FarStep || !search.Decides(r, i) {
 		return false, nil
 	}
 	_, err = search.TryAs(r, r.Span.Id(i), bisect.ConfirmCulprit, bisect.Searching)
@@ -165,12 +165,11 @@ func (q *Level) levels(r *search.Run) *levels.Belief {
 
 // When the ends count as different, and when a search gives up.
 const (
-	Remarkable    = 3.0  // standard deviations by which what is only remarked on must stand out
-	FewEndPairs   = 2    // pairs that show a difference far above any noise there may be
-	farStep       = 1.79 // a factor of six, which one pair shows: further than a disturbance takes a launch
-	minAlikePairs = 8    // before the ends are called alike: modes of the machine may hide a step at first
-	minPartPairs  = 3    // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
-	maxPartPairs  = 20   // after these it stays open whether they differ
+	Remarkable    = 3.0 // standard deviations by which what is only remarked on must stand out
+	FewEndPairs   = 2   // pairs that show a difference far above any noise there may be
+	minAlikePairs = 8   // before the ends are called alike: modes of the machine may hide a step at first
+	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
+	maxPartPairs  = 20  // after these it stays open whether they differ
 
 	scatters = 2.5 // times the noise of the ends that launches must scatter by to call for more of the ends
 

@@ -189,7 +189,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			if len(s.r.Search.Devices) > 1 { // one pair on each is not enough to see the noise
 				continue
 			}
-			if n == 0 || n < FewEndPairs && past == 0 && d < farStep && !repeats(d, s.levels[k]) {
+			if n == 0 || n < FewEndPairs && past == 0 && d < levels.FarStep && !repeats(d, s.levels[k]) {
 				continue
 			}
 			sd, _ = levels.StepNoise(d, s.levels[k], past)
