@@ -3,6 +3,7 @@ package find_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/kbisect/kbisect/bisect"
@@ -13,7 +14,7 @@ import (
 // equalBuilds says of a commit that builds to what a launched one does, instead of launching it, that they are alike. A commit
 // that is asked for again is launched.
 type equalBuilds struct {
-	*simulate.Device
+	bisect.Sampler
 	build    map[string]int // by commit
 	launched map[int]string // the first one, by build
 	shared   int
@@ -29,7 +30,7 @@ func (d *equalBuilds) Sample(ctx context.Context, r bisect.Request) (bisect.Outc
 	if d.launched[n] == "" {
 		d.launched[n] = id
 	}
-	return d.Device.Sample(ctx, r)
+	return d.Sampler.Sample(ctx, r)
 }
 
 // Commits with equal builds are not launched. The right one is named in fewer launches where builds tell the truth, and in
@@ -45,9 +46,10 @@ func TestEqualBuildsAreNotLaunched(t *testing.T) {
 			launches, plainly, shared := 0, 0, 0
 			for seed := range uint64(jobs) {
 				rng := rand.New(rand.NewPCG(seed, 7))
-				d := &equalBuilds{Device: simulate.NewDevice(spec, seed+1), build: map[string]int{}, launched: map[int]string{}}
-				culprit := d.Culprits()[0]
-				s := slowdown(d.Device, d)
+				device := simulate.NewDevice(spec, seed+1)
+				d := &equalBuilds{Sampler: device, build: map[string]int{}, launched: map[int]string{}}
+				culprit := device.Culprits()[0]
+				s := slowdown(device, d)
 				s.GoodKey = "good"
 				build := 0
 				for i := range s.Commits {
@@ -65,7 +67,7 @@ func TestEqualBuildsAreNotLaunched(t *testing.T) {
 				if err != nil || f.Result != bisect.Found || f.Culprits[0].Commit != simulate.ID(culprit) || !f.Culprits[0].Confirmed {
 					t.Errorf("seed %d: %s, %+v, want %d; %v, %q", seed, f.Result, f.Culprits, culprit, err, f.Warnings)
 				}
-				launches, shared = launches+d.Launches, shared+d.shared
+				launches, shared = launches+device.Launches, shared+d.shared
 				plain := simulate.NewDevice(spec, seed+1)
 				if _, err := find.Culprits(t.Context(), slowdown(plain, plain)); err != nil {
 					t.Fatal(err)
@@ -76,5 +78,27 @@ func TestEqualBuildsAreNotLaunched(t *testing.T) {
 				t.Error("nothing is saved")
 			}
 		})
+	}
+}
+
+// Where every culprit is wanted, one that was made good again is found although the builds before and after are equal.
+func TestEqualBuildsAroundACulprit(t *testing.T) {
+	const n, slow, fixed, again = 96, 30, 60, 80
+	d, s := tenfold(1, n, n)
+	equal := &equalBuilds{Sampler: d, build: map[string]int{}, launched: map[int]string{}}
+	s.Sampler, s.All, s.GoodKey = equal, true, "good"
+	for i := range s.Commits {
+		s.Commits[i].Key = s.Commits[i].ID
+		if i >= slow && i < fixed || i >= again {
+			d.level[i], equal.build[s.Commits[i].ID] = 0.2, 1
+		}
+	}
+	f, err := find.Culprits(t.Context(), s)
+	var found []string
+	for _, c := range f.Culprits {
+		found = append(found, c.Commit)
+	}
+	if want := []string{simulate.ID(slow + 1), simulate.ID(again + 1)}; err != nil || !slices.Equal(found, want) || equal.shared == 0 {
+		t.Errorf("%s, %q, want %q; %d shared, %v, %q", f.Result, found, want, equal.shared, err, f.Warnings)
 	}
 }

@@ -190,10 +190,10 @@ func (r *Run) Unlearn(why string) bool {
 }
 
 // takeEqual takes in that a commit was not launched, as it builds to what another one does: they behave alike, which clears
-// those between them.
+// those between them, unless every culprit is wanted: one may have been made good. The commit is launched if it is asked for again.
 func takeEqual(r *Run, t Trial) {
 	l, id := &r.Ledger.learned, t.Candidate.Commit
-	if l.of < 0 {
+	if l.of < 0 || r.Search.All {
 		return
 	}
 	l.builds = append(l.builds, [2]string{id, t.Shared})
