@@ -100,6 +100,37 @@ func TestKnownGoodProgramLeaves(t *testing.T) {
 	}
 }
 
+// The known-good program that is still on a device when the first launch begins is awaited, and is nobody else's. Others are not.
+func TestKnownGoodProgramIsAwaited(t *testing.T) {
+	ours, other := gpu.Process{PID: 7}, gpu.Process{PID: 8}
+	for _, c := range []struct {
+		name  string
+		seen  [2][]gpu.Process
+		over  bool // before the launch
+		reads int
+	}{
+		{"it runs", [2][]gpu.Process{{ours}, nil}, false, 2},
+		{"it is gone", [2][]gpu.Process{{other}, nil}, true, 1},
+		{"it has not come yet", [2][]gpu.Process{nil, {ours}}, false, 1},
+	} {
+		g := &greeting{over: make(chan struct{})}
+		reads := 0
+		d := gpu.Scripted(gpu.Device{UUID: "GPU-1"}, func(n int) gpu.Reading {
+			if reads++; n == 0 && !c.over && len(c.seen[0]) > 0 {
+				close(g.over)
+			}
+			return gpu.Reading{Processes: c.seen[min(n, 1)]}
+		}, nil)
+		if c.over {
+			close(g.over)
+		}
+		m := &machine{devices: []*gpu.Watch{d}, greeting: g}
+		if x := m.before(t.Context()); reads != c.reads || len(x.before[0].Processes) != len(c.seen[c.reads-1]) {
+			t.Errorf("%s: %d looks, and %v", c.name, reads, x.before[0].Processes)
+		}
+	}
+}
+
 // Processes see the watched devices and no others, whatever the user's environment says.
 func TestVisibleDevices(t *testing.T) {
 	env := []string{"A=1", "CUDA_VISIBLE_DEVICES=3", "CUDA_DEVICE_ORDER=FASTEST_FIRST"}

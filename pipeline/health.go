@@ -103,6 +103,28 @@ func (m *machine) greeted(ctx context.Context) (warning string, err error) {
 	return warning, err
 }
 
+// before reads the devices before a launch. The known-good program may still be on them when the first one begins: it is awaited,
+// or it would be taken for somebody else's.
+func (m *machine) before(ctx context.Context) reading {
+	over := m.greeting == nil
+	if !over {
+		select {
+		case <-m.greeting.over:
+			over = true
+		default:
+		}
+	}
+	x := readDevices(m.devices)
+	if over || !slices.ContainsFunc(x.before, func(r gpu.Reading) bool { return len(r.Processes) > 0 }) {
+		return x
+	}
+	select {
+	case <-m.greeting.over:
+	case <-ctx.Done():
+	}
+	return readDevices(m.devices)
+}
+
 // close ends a greeting that is under way.
 func (m *machine) close() {
 	if m.greeting != nil {

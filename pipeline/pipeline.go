@@ -687,7 +687,7 @@ func (p *Pipeline) launch(ctx context.Context, w *workspace.Workspace, r bisect.
 		defer p.ahead.Hush()()
 	}
 	p.Config.doing("device state")
-	before := readDevices(p.Config.Devices)
+	before := p.machine.before(ctx)
 	if p.left {
 		before = before.beside(p.before)
 	}

@@ -129,3 +129,26 @@ func TestLaunchesThatMayNotBeSlowRunToTheirEnds(t *testing.T) {
 		})
 	}
 }
+
+// An end that told a number is not launched again because the first launch of the other one was of no use.
+func TestOneUselessLaunchOfAnEnd(t *testing.T) {
+	const n, culprit = 64, 40
+	for _, end := range []bisect.Purpose{bisect.EndGood, bisect.EndBad} {
+		d, s := tenfold(1, n, culprit)
+		made := map[bisect.Purpose]int{}
+		s.Sampler = bisect.SamplerFunc(func(ctx context.Context, r bisect.Request) (bisect.Outcome, error) {
+			o, err := d.Sample(ctx, r)
+			if made[r.Purpose]++; r.Purpose == end && r.Nth == 0 {
+				o.Unfit = "the device was shared"
+			}
+			return o, err
+		})
+		f, err := find.Culprits(t.Context(), s)
+		if err != nil || len(f.Culprits) != 1 || f.Culprits[0].Commit != simulate.ID(culprit+1) {
+			t.Errorf("%s: %s, %+v, %v", end, f.Result, f.Culprits, err)
+		}
+		if got := made[bisect.EndGood] + made[bisect.EndBad]; got != 3 || made[end] != 2 {
+			t.Errorf("%s: %d launches of the good end and %d of the bad one", end, made[bisect.EndGood], made[bisect.EndBad])
+		}
+	}
+}

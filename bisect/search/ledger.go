@@ -8,6 +8,7 @@ import (
 
 	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
+	"github.com/kbisect/kbisect/bisect/metric"
 )
 
 // Trial is one launch with what it showed.
@@ -450,4 +451,18 @@ func EndTrials(r *Run) [2][]Trial {
 		}
 		return 1
 	})
+}
+
+// fastestOf is how many samples of a launch there must be for their fastest tenth to say much.
+const fastestOf = 20
+
+// Even reports that the fastest tenths of all launches so far are alike, see [metric.Metric.Even].
+func Even(r *Run, m metric.Metric) bool {
+	var made []bisect.Outcome
+	for _, t := range r.Ledger.Made {
+		if _, known := r.Span.Index[t.Candidate.Commit]; known && !t.Void && t.Class == bisect.OK && !t.Early {
+			made = append(made, t.Outcome)
+		}
+	}
+	return m.Even(made, fastestOf)
 }

@@ -273,8 +273,8 @@ func TryAs(r *Run, id string, made, why bisect.Purpose) (failed bool, err error)
 	return a != Speaks || l.Failed, nil
 }
 
-// Decides reports that commit i, not an end, is the culprit if it is bad, as none before it is suspected, and that a proof can begin
-// with that: none has.
+// Decides reports that commit i, which is no end, is the culprit if it is bad, as none before it is suspected, and that a proof
+// may begin with its launch, as none has been made of it for one.
 func Decides(r *Run, i int) bool {
 	if r.Span.IsEnd(i) || r.Search.Fast || r.Search.Repeat > 1 || len(r.Ledger.Of(r.Span.Id(i), bisect.ConfirmCulprit)) > 0 {
 		return false

@@ -123,6 +123,8 @@ func (s *stage) launches(n int) error {
 	}
 	if s.half {
 		next = next[1:]
+	} else if n == 1 && len(s.r.Search.Devices) < 2 { // a launch of one end alone may have been of no use
+		next = slices.DeleteFunc(next, s.ahead)
 	}
 	s.half = false
 	s.pairs, s.fresh = s.pairs+n, s.fresh+n
@@ -139,6 +141,17 @@ func (s *stage) pair(n int) []search.Wanted {
 		slices.Reverse(out)
 	}
 	return out
+}
+
+// ahead reports that the end of a launch has told more numbers than the other end.
+func (s *stage) ahead(w search.Wanted) bool {
+	most := 0
+	for _, of := range s.levels {
+		if d := len(of[0]) - len(of[1]); max(d, -d) > max(most, -most) {
+			most = d
+		}
+	}
+	return w.Purpose == bisect.EndGood && most > 0 || w.Purpose == bisect.EndBad && most < 0
 }
 
 // add takes in a launch.

@@ -3,17 +3,13 @@ package question
 import (
 	"math"
 
-	"github.com/kbisect/kbisect/bisect"
 	"github.com/kbisect/kbisect/bisect/belief"
 	"github.com/kbisect/kbisect/bisect/metric"
 	"github.com/kbisect/kbisect/bisect/search"
 )
 
-// When launches are compared by the fastest tenth of their samples.
-const (
-	fastestOf = 20   // samples of a launch without which their fastest tenth says little
-	clearerBy = 1.25 // times as far above the noise as the medians: two thirds of the launches
-)
+// clearerBy is how much further above the noise than medians the fastest tenth of samples must lie: two thirds of the launches.
+const clearerBy = 1.25
 
 // byFastest is the comparison of the ends by the fastest tenth of each launch's samples where these tell the ends apart, and
 // more clearly than the medians of a channel do, as on a host that holds up calls; nil elsewhere. Both must move alike: what
@@ -21,7 +17,7 @@ const (
 func byFastest(s *stage, pick int) *stage {
 	q, c := s.q, s.q.Channels[pick]
 	ends := search.EndTrials(s.r)
-	if c.Metric.Fastest || q.medians || q.Part != nil || min(len(ends[0]), len(ends[1])) < metric.MinEndPairs || !even(s.r, c.Metric) {
+	if c.Metric.Fastest || q.medians || q.Part != nil || min(len(ends[0]), len(ends[1])) < metric.MinEndPairs || !search.Even(s.r, c.Metric) {
 		return nil
 	}
 	other := q.With(c.Fastest(true))
@@ -52,7 +48,7 @@ func byMedians(q *Level, r *search.Run, of func(search.Trial) int) (back bool) {
 	if !m.Fastest || q.Part != nil {
 		return false
 	}
-	if back = !even(r, m); !back && of != nil {
+	if back = !search.Even(r, m); !back && of != nil {
 		sides := search.Sides(r.Ledger, of)
 		_, medians, err, ok := scatter(q.With(q.Channel.Fastest(false)), sides)
 		_, fastest, _, _ := scatter(q, sides)
@@ -76,15 +72,4 @@ func believed(r *search.Run) func(search.Trial) int {
 		}
 		return 0
 	}
-}
-
-// even reports that the fastest tenths of all launches so far are alike, see [metric.Metric.Even].
-func even(r *search.Run, m metric.Metric) bool {
-	var made []bisect.Outcome
-	for _, t := range r.Ledger.Made {
-		if _, known := r.Span.Index[t.Candidate.Commit]; known && !t.Void && t.Class == bisect.OK && !t.Early {
-			made = append(made, t.Outcome)
-		}
-	}
-	return m.Even(made, fastestOf)
 }
