@@ -37,6 +37,9 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 	if first == nil || first.commit == r.Candidate.Commit || r.Timing && r.Nth > 0 || !r.Timing && r.Nth >= len(first.outcomes) {
 		return o, false
 	}
+	if r.Timing && first.opened == nil { // a guess that nothing was learned for
+		return o, false
+	}
 	launched := workspace.Launched{Opened: first.opened, Built: f.Inputs, Guess: r.Timing, Covers: func(path string) bool {
 		return len(p.Paths) == 0 || p.Covers(path)
 	}}

@@ -2,6 +2,7 @@ package find_test
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -100,5 +101,30 @@ func TestEqualBuildsAroundACulprit(t *testing.T) {
 	}
 	if want := []string{simulate.ID(slow + 1), simulate.ID(again + 1)}; err != nil || !slices.Equal(found, want) || equal.shared == 0 {
 		t.Errorf("%s, %q, want %q; %d shared, %v, %q", f.Result, found, want, equal.shared, err, f.Warnings)
+	}
+}
+
+// Where a commit that was found explains little of what the ends differ by, and builds were taken for alike, the larger step is
+// looked for in what no build reads.
+func TestEqualBuildsHideALargerStep(t *testing.T) {
+	const n, hidden, built = 64, 20, 40
+	for seed := range uint64(20) {
+		d, s := tenfold(seed, n, n)
+		equal := &equalBuilds{Sampler: d, build: map[string]int{}, launched: map[int]string{}}
+		s.Sampler, s.GoodKey = equal, "good"
+		for i := range s.Commits {
+			s.Commits[i].Key = s.Commits[i].ID
+			if i >= hidden {
+				d.level[i] += math.Log(2)
+			}
+			if i >= built {
+				d.level[i] += math.Log(1.3)
+				equal.build[s.Commits[i].ID] = 1
+			}
+		}
+		f, err := find.Culprits(t.Context(), s)
+		if err != nil || len(f.Culprits) != 1 || f.Culprits[0].Commit != simulate.ID(hidden+1) || equal.shared == 0 {
+			t.Errorf("seed %d: %s, %+v, want %s; %v, %q", seed, f.Result, f.Culprits, simulate.ID(hidden+1), err, f.Warnings)
+		}
 	}
 }

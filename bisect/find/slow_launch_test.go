@@ -22,7 +22,6 @@ type runner struct {
 	held  float64   // chance that the machine holds up a launch for three seconds
 	now   float64   // seconds
 	ended int
-	made  map[string]int // launches by commit
 }
 
 func (d *runner) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, error) {
@@ -42,13 +41,12 @@ func (d *runner) Sample(_ context.Context, r bisect.Request) (bisect.Outcome, er
 		d.ended++
 	}
 	d.now += o.Wall + 1
-	d.made[r.Candidate.Commit]++
 	return o, nil
 }
 
 // tenfold is n commits of which the culprit and all after it take ten times as long.
 func tenfold(seed uint64, n, culprit int) (*runner, *search.Search) {
-	d := &runner{rng: rand.New(rand.NewPCG(seed, 19)), level: make([]float64, n), setUp: make([]float64, n), made: map[string]int{}}
+	d := &runner{rng: rand.New(rand.NewPCG(seed, 19)), level: make([]float64, n), setUp: make([]float64, n)}
 	s := &search.Search{Good: bisect.Candidate{Commit: simulate.ID(0)}, Sampler: d, Options: search.Options{Metrics: []metric.Metric{{Name: "time"}}, Effect: 0.03}}
 	for i := range n {
 		c := bisect.Commit{ID: simulate.ID(i + 1), Parents: []string{simulate.ID(i)}}
@@ -78,7 +76,7 @@ func TestSlowLaunchesAreEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ended, once := 0, 0
+			ended := 0
 			for seed := range uint64(25) {
 				culprit := 1 + int(seed)*5%(n-2)
 				d, s := tenfold(seed, n, culprit)
@@ -88,16 +86,9 @@ func TestSlowLaunchesAreEnded(t *testing.T) {
 					t.Errorf("seed %d: %s, %+v, want %s; %v, %q", seed, f.Result, f.Culprits, simulate.ID(culprit+1), err, f.Warnings)
 				}
 				ended += d.ended
-				if d.made[simulate.ID(culprit+1)] == 1 {
-					once++
-				}
 			}
 			if ended == 0 {
 				t.Error("no launch was ended")
-			}
-			// Where the culprit is the last commit that the search launches, that launch serves the proof.
-			if once == 0 {
-				t.Error("no culprit was launched only once")
 			}
 		})
 	}

@@ -24,6 +24,7 @@ type learned struct {
 	compared int         // len(opened) then
 	worth    float64     // of a candidate then, seconds
 	builds   [][2]string // commits that were not launched, each with the one that has an equal build
+	apart    bool        // equal builds may not behave alike
 }
 
 // differences are those of commits, by their id, from each of their parents.
@@ -180,7 +181,7 @@ func (r *Run) Unlearn(why string) bool {
 	if l.of < 0 || len(l.builds) == 0 && !slices.ContainsFunc(r.Span.Commits, leftOut) {
 		return false
 	}
-	l.of, r.Span.learned, l.differs, l.latest, l.builds = -1, -1, nil, nil, nil
+	l.of, r.Span.learned, l.differs, l.latest, l.builds, l.apart = -1, -1, nil, nil, nil, true
 	r.Span.narrow(*l)
 	if why != "" {
 		r.Account.Warn(why + ": something is read that was not seen, so every commit was searched")
@@ -193,7 +194,7 @@ func (r *Run) Unlearn(why string) bool {
 // those between them, unless every culprit is wanted: one may have been made good. The commit is launched if it is asked for again.
 func takeEqual(r *Run, t Trial) {
 	l, id := &r.Ledger.learned, t.Candidate.Commit
-	if l.of < 0 || r.Search.All {
+	if l.apart || r.Search.All {
 		return
 	}
 	l.builds = append(l.builds, [2]string{id, t.Shared})
@@ -204,6 +205,21 @@ func takeEqual(r *Run, t Trial) {
 	v := r.Question.Verdict(r, Visit{At: r.Span.Place(id)})
 	v.Why = fmt.Sprintf("not launched: its build is that of %s", bisect.ShortID(t.Shared))
 	r.Account.Judged(bisect.Step{Commit: id, Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r), Belief: believed(r)})
+}
+
+// DoubtBuilds takes back, for the rest of the search, that commits of equal builds behave alike; it returns false where none was
+// left out for that. The many launches around the commit that this led to go, too: they would outweigh those of the ends.
+func DoubtBuilds(r *Run, why string) bool {
+	l := &r.Ledger.learned
+	if len(l.builds) == 0 {
+		return false
+	}
+	l.builds, l.apart = nil, true
+	r.Span.narrow(*l)
+	r.Ledger.void(func(t Trial) bool { return r.Span.holds(t.Candidate.Commit) && !t.Purpose.IsEnd() })
+	r.Account.Warn(why + ": commits with equal builds were launched after all")
+	anew(r)
+	return true
 }
 
 // equate gives commits of equal builds one key, as those of equal inputs have.

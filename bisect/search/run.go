@@ -240,15 +240,10 @@ func (r *Run) step() (done bool, err error) {
 // A pass that took longer than a trial of the same commit that was stopped early proves such stops wrong, and so do
 // launches that pass or fail by how their processes were started: all trials in a hurry are then forgotten.
 func (r *Run) Try(id string, why bisect.Purpose) (failed bool, err error) {
-	return TryAs(r, id, why, why)
-}
-
-// TryAs is [Run.Try] of a launch that is made for one purpose, and counts for another as well.
-func TryAs(r *Run, id string, made, why bisect.Purpose) (failed bool, err error) {
 	if why == bisect.Searching && r.Visit.N > 0 && r.Visit.At != r.Span.Place(id) { // before this launch changes what is believed
 		r.report()
 	}
-	t, err := r.Launch(id, made)
+	t, err := r.Launch(id, why)
 	if err != nil {
 		return false, err
 	}
@@ -271,16 +266,6 @@ func TryAs(r *Run, id string, made, why bisect.Purpose) (failed bool, err error)
 	r.take(l, a, why)
 	r.Note(l.Index, t.Outcome, a, why)
 	return a != Speaks || l.Failed, nil
-}
-
-// Decides reports that commit i, which is no end, is the culprit if it is bad, as none before it is suspected, and that a proof
-// may begin with its launch, as none has been made of it for one.
-func Decides(r *Run, i int) bool {
-	if r.Span.IsEnd(i) || r.Search.Fast || r.Search.Repeat > 1 || len(r.Ledger.Of(r.Span.Id(i), bisect.ConfirmCulprit)) > 0 {
-		return false
-	}
-	before := bisect.Ancestors(r.Span.Commits, i)
-	return !slices.ContainsFunc(r.Belief.Credible(r.Question.Rules().Credible), func(s bisect.Suspect) bool { return s.Index != i && before[s.Index] })
 }
 
 // Launch makes one launch without taking it in. Where numbers are compared, the ends have passed before: one

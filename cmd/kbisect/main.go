@@ -25,7 +25,7 @@
 //   - beside: `cmd/kbisect/internal/session/session.go`: `Launch` → `Begin` opens the store; `Start` → `open` opens devices and pipelines
 //   - beside: `cmd/kbisect/internal/session/ledger.go`: `remember` sets a memory above slots above pipelines
 //   - `bisect/find/find.go`: `Culprits` → `whole` → `ask` launches each end once and chooses the question
-//   - `bisect/search/run.go`: `Locate` → `narrow` → `step` → `Try` → `TryAs` → `Launch`, the loop
+//   - `bisect/search/run.go`: `Locate` → `narrow` → `step` → `Try` → `Launch`, the loop
 //   - beside: `bisect/belief/failures.go` (or the levels below it; the question chooses): `Next` chooses the next commit, `Decided` ends
 //     the search
 //   - beside: `bisect/search/question/failure.go`: `Prove` launches the culprit and its parents from clean builds

@@ -17,7 +17,7 @@ const (
 	FarAbove  = 20.0 // standard deviations of a launch
 	pairStep  = 1.05 // nearly a factor of three: a neighbour that takes half of the device costs a factor of two
 	nearLevel = 8.0  // no launch may have been off its level by more than the step over this
-	fewFar    = 6    // launches that tell that of a far step; of others FirstFit do
+	fewFar    = 7    // launches that tell that of a far step; of others FirstFit do
 
 	// FarStep is a factor of six: further than a disturbance takes a launch.
 	FarStep = 1.79

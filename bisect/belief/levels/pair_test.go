@@ -49,8 +49,8 @@ func TestOnePairBearsOutAStepFarAboveTheNoise(t *testing.T) {
 	}{
 		{"tenfold", 2.3, 0.02, 12, 2.3, 1},
 		{"tenfold, one launch off", 2.3, 0.5, 12, 2.3, 0},
-		{"tenfold, few launches", 2.3, 0.02, 6, 2.3, 1},
-		{"tenfold, fewer launches", 2.3, 0.02, 5, 2.3, 0},
+		{"tenfold, few launches", 2.3, 0.02, 6, 2.3, 0},
+		{"tenfold, one more", 2.3, 0.02, 7, 2.3, 1},
 		{"threefold, few launches", 1.1, 0.02, 7, 1.1, 0},
 		{"tenfold, the pair shows less", 2.3, 0.02, 12, 1.2, 0},
 		{"threefold", 1.1, 0.02, 12, 1.1, 1},

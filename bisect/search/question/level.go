@@ -70,15 +70,8 @@ func (q *Level) Missing(o bisect.Outcome) string {
 	return "it sent no value of " + cmp.Or(q.Channel.Lacks(o), q.Channel.Name())
 }
 
-// AsProof implements search.Question: where launches of bad commits are cut short, and commit i is the culprit if it is bad, it
-// is launched in full from a clean build at once, which serves the proof as well, see contest.
-func (q *Level) AsProof(r *search.Run, i int) (made bool, err error) {
-	if d, _ := r.Belief.(*levels.Belief).Step(); q.after == 0 || d < levels.FarStep || !search.Decides(r, i) {
-		return false, nil
-	}
-	_, err = search.TryAs(r, r.Span.Id(i), bisect.ConfirmCulprit, bisect.Searching)
-	return true, err
-}
+// AsProof implements search.Question: launches for the proof come in pairs, and do not rest on the one that the search picked.
+func (q *Level) AsProof(*search.Run, int) (bool, error) { return false, nil }
 
 // Shape implements search.Question.
 func (q *Level) Shape(r *bisect.Request, patient bool) {

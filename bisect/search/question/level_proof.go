@@ -24,12 +24,11 @@ type contest struct {
 	culprit, parent string
 	members         []int // that the belief took for the culprit
 	test            levels.StepTest
-	exact           *bisect.Exact  // the last numbers, of a metric that has them
-	lost            string         // why one of the two could not be launched
-	lostAt          string         // which of them
-	late            *search.Trial  // its launch, where it fails at its end alone, which is not awaited in the search
-	vain            [2]int         // launches of parent and culprit, each in a row, that told nothing
-	early           *belief.Launch // of the culprit, see Level.AsProof; nil: none, or taken
+	exact           *bisect.Exact // the last numbers, of a metric that has them
+	lost            string        // why one of the two could not be launched
+	lostAt          string        // which of them
+	late            *search.Trial // its launch, where it fails at its end alone, which is not awaited in the search
+	vain            [2]int        // launches of parent and culprit, each in a row, that told nothing
 }
 
 // alpha is the chance of error that the proof of one claim may leave.
@@ -85,8 +84,15 @@ func (q *Level) Prove(r *search.Run, members []int) (done bool, err error) {
 		q.unconfirmed(r)
 		return true, nil
 	case verdict > 0 && still:
+		rest := v.rest(m, own, sd, pair)
+		if rest != "" && search.DoubtBuilds(r, "the commit found first does not explain all that the ends differ by") {
+			q.contests = nil
+			return false, nil
+		}
 		r.Account.Conclude(r, members, p*(1-r.Search.Delta()), func(out *bisect.Culprit) {
-			v.warnRest(m, own, sd, pair)
+			if rest != "" {
+				r.Account.Warn(rest)
+			}
 			out.Effect = q.Effect(own, sd)
 			out.Effect.Exact = pair.exact
 			v.proven(out, p, rounds)
@@ -112,12 +118,6 @@ func (v *levelProof) contest(m *levels.Belief, members []int, culprit, parent st
 		}
 	}
 	c := &contest{test: levels.Claim(m, members[0]), culprit: culprit, parent: parent, members: members}
-	begun := v.r.Rounds > 0 || slices.ContainsFunc(v.q.contests, func(x *contest) bool { return x.culprit == culprit })
-	if of := v.r.Ledger.Of(culprit, bisect.ConfirmCulprit); v.q.after > 0 && !begun && len(of) == 1 {
-		if l, a := v.q.Read(of[0]); a == search.Speaks {
-			l.Index, c.early = members[0], &l
-		}
-	}
 	v.q.contests = append(v.q.contests, c)
 	return c
 }
@@ -211,10 +211,6 @@ func (v *levelProof) announce(m *levels.Belief, c *contest, made int) int {
 
 // launchSide launches one side of a contest from a clean build. A side that fails every time is lost to it.
 func (v *levelProof) launchSide(m *levels.Belief, c *contest, culprit bool) (l belief.Launch, ok bool, err error) {
-	if culprit && c.early != nil {
-		l, c.early = *c.early, nil
-		return l, true, nil
-	}
 	id, why, vain := c.parent, bisect.ConfirmParent, &c.vain[0]
 	if culprit {
 		id, why, vain = c.culprit, bisect.ConfirmCulprit, &c.vain[1]
@@ -307,7 +303,8 @@ func (v *levelProof) share(m *levels.Belief, rounds []*contest) (own, sd float64
 	own, sd = m.Step()
 	least, err, pair := math.Inf(1), 0.0, &contest{}
 	for _, c := range rounds {
-		if enough := c.test.Pairs() >= levels.MinPairs || m.Noise().Exact && c.test.Pairs() > 0; enough && c.test.Median() < least {
+		enough := c.test.Pairs() >= levels.MinPairs || c.test.Pairs() > 0 && c.test.Decided(m.Noise(), v.alpha()) > 0
+		if enough && c.test.Median() < least {
 			least, err, pair = c.test.Median(), c.test.Deviation(m.Noise()), c
 		}
 	}
@@ -317,10 +314,10 @@ func (v *levelProof) share(m *levels.Belief, rounds []*contest) (own, sd float64
 	return own, sd, pair
 }
 
-// warnRest says that the culprit's own step is not all that the ends differ by, where one culprit was looked for.
-func (v *levelProof) warnRest(m *levels.Belief, own, sd float64, pair *contest) {
+// rest says that the culprit's own step is not all that the ends differ by, where one culprit was looked for; "" elsewhere.
+func (v *levelProof) rest(m *levels.Belief, own, sd float64, pair *contest) string {
 	if v.r.Inner || v.r.Search.All {
-		return
+		return ""
 	}
 	whole, err := 0.0, 0.0
 	if m.Noise().Exact {
@@ -332,10 +329,11 @@ func (v *levelProof) warnRest(m *levels.Belief, own, sd float64, pair *contest) 
 	if parent, known := v.r.Span.Index[pair.parent]; known && !m.Noise().Exact {
 		rest, off = levels.Rest(v.q.Ledger(v.r, nil), parent, v.r.Span.Index[pair.culprit], v.r.Span.Bad())
 	}
-	if rest = math.Abs(rest); rest > 3*off && rest > 0.1*math.Abs(whole) {
-		v.r.Account.Warn(fmt.Sprintf("%s: %s by the culprit, %s between the ends, so the range holds other changes as well\nhint: --all looks for every one of them",
-			v.q.Channel.Name(), words.Change(v.q.Effect(own, sd).Ratio), words.Change(v.q.Effect(whole, err).Ratio)))
+	if rest = math.Abs(rest); rest <= 3*off || rest <= 0.1*math.Abs(whole) {
+		return ""
 	}
+	return fmt.Sprintf("%s: %s by the culprit, %s between the ends, so the range holds other changes as well\nhint: --all looks for every one of them",
+		v.q.Channel.Name(), words.Change(v.q.Effect(own, sd).Ratio), words.Change(v.q.Effect(whole, err).Ratio))
 }
 
 // besides is what the culprit did to the metric beside the number that was searched for: to all cases together where that
