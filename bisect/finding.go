@@ -81,7 +81,7 @@ type Step struct {
 	Commit    string  `json:"commit"`
 	Role      Role    `json:"role"`
 	Verdict   Verdict `json:"verdict"`
-	Inferred  bool    `json:"inferred"`         // from equal inputs, not from trials of its own
+	Inferred  bool    `json:"inferred"`         // from equal inputs or builds, not from trials of its own
 	Remaining int     `json:"remaining"`        // suspects left afterwards
 	Belief    []Mass  `json:"belief,omitempty"` // where the culprit was thought to be afterwards, oldest commits first
 }

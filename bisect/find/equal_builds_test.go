@@ -69,6 +69,15 @@ func TestEqualBuildsAreNotLaunched(t *testing.T) {
 					t.Errorf("seed %d: %s, %+v, want %d; %v, %q", seed, f.Result, f.Culprits, culprit, err, f.Warnings)
 				}
 				launches, shared = launches+device.Launches, shared+d.shared
+				inferred := 0
+				for _, x := range f.Steps {
+					if x.Inferred {
+						inferred++
+					}
+				}
+				if inferred == 0 && d.shared > 0 || inferred > d.shared {
+					t.Errorf("seed %d: %d judgements are inferred, of %d", seed, inferred, d.shared)
+				}
 				plain := simulate.NewDevice(spec, seed+1)
 				if _, err := find.Culprits(t.Context(), slowdown(plain, plain)); err != nil {
 					t.Fatal(err)

@@ -204,7 +204,7 @@ func takeEqual(r *Run, t Trial) {
 	anew(r)
 	v := r.Question.Verdict(r, Visit{At: r.Span.Place(id)})
 	v.Why = fmt.Sprintf("not launched: its build is that of %s", bisect.ShortID(t.Shared))
-	r.Account.Judged(bisect.Step{Commit: id, Role: bisect.RoleSearch, Verdict: v, Remaining: Remaining(r), Belief: believed(r)})
+	r.Account.Judged(bisect.Step{Commit: id, Role: bisect.RoleSearch, Verdict: v, Inferred: true, Remaining: Remaining(r), Belief: believed(r)})
 }
 
 // DoubtBuilds takes back, for the rest of the search, that commits of equal builds behave alike; it returns false where none was

@@ -278,10 +278,6 @@ func (f *finder) stepTable() Table {
 		if s.Verdict.Probability > 0 && s.Verdict.Call != bisect.Untestable {
 			sure = words.Confidence(s.Verdict.Probability)
 		}
-		// No launch stands behind it, which a reader of the evidence has to know.
-		if s.Inferred {
-			why = "equal inputs: " + why
-		}
 		t.Rows = append(t.Rows, []string{string(s.Role), bisect.ShortID(s.Commit), s.Verdict.Word(), sure, left, f.ledger.Info(s.Commit).Subject, why})
 		t.States = append(t.States, stateOf(s.Verdict))
 	}

@@ -251,9 +251,6 @@ func (p *Display) Step(s bisect.Step) {
 	share, eta := p.pace.done, p.pace.expected()
 	p.mu.Unlock()
 	line := fmt.Sprintf("%-9s %s %-4s %s", s.Role, bisect.ShortID(s.Commit), s.Verdict.Word(), s.Verdict.Why)
-	if s.Inferred {
-		line = fmt.Sprintf("%-9s %s %-4s equal inputs: %s", s.Role, bisect.ShortID(s.Commit), s.Verdict.Word(), s.Verdict.Why)
-	}
 	if s.Role == "search" {
 		if s.Remaining == 1 {
 			eta = 0
