@@ -100,7 +100,8 @@ func TestKnownGoodProgramLeaves(t *testing.T) {
 	}
 }
 
-// The known-good program that is still on a device when the first launch begins is awaited, and is nobody else's. Others are not.
+// If the known-good program is still on a device when the first launch begins, the launch waits for it to leave, so that it does not
+// count as somebody else's process. It does not wait for other processes.
 func TestKnownGoodProgramIsAwaited(t *testing.T) {
 	ours, other := gpu.Process{PID: 7}, gpu.Process{PID: 8}
 	for _, c := range []struct {

@@ -34,10 +34,10 @@ func (s sharedLaunches) outcome(ctx context.Context, p trial.Recipe, r bisect.Re
 		return o, false
 	}
 	first := s[*f.Artefact]
-	if first == nil || first.commit == r.Candidate.Commit || r.Timing && r.Nth > 0 || !r.Timing && r.Nth >= len(first.outcomes) {
+	switch {
+	case first == nil, first.commit == r.Candidate.Commit, !r.Timing && r.Nth >= len(first.outcomes):
 		return o, false
-	}
-	if r.Timing && first.opened == nil { // a guess that nothing was learned for
+	case r.Timing && (r.Nth > 0 || first.opened == nil): // nothing is guessed twice, or where nothing was learned
 		return o, false
 	}
 	launched := workspace.Launched{Opened: first.opened, Built: f.Inputs, Guess: r.Timing, Covers: func(path string) bool {

@@ -51,9 +51,7 @@ func NoteLaunch(w *Workspace, quiet bool) (done func()) {
 	return func() {
 		opened, ok := recorder.Stop()
 		w.Notes.Add(opened, ok)
-		if w.Contents.Ran = nil; ok {
-			w.Contents.Ran = opened
-		}
+		w.Contents.Ran = opened
 	}
 }
 
