@@ -159,7 +159,7 @@ func (q *Level) levels(r *search.Run) *levels.Belief {
 // When the ends count as different, and when a search gives up.
 const (
 	Remarkable    = 3.0 // standard deviations by which what is only remarked on must stand out
-	FewEndPairs   = 2   // pairs that show a difference far above any noise there may be
+	FewEndPairs   = 2   // pairs that may begin a search, which is to bear out what they show
 	minAlikePairs = 8   // before the ends are called alike: modes of the machine may hide a step at first
 	minPartPairs  = 3   // new pairs of the ends of a part of the range: it was chosen for what the old ones showed
 	maxPartPairs  = 20  // after these it stays open whether they differ

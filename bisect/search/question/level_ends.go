@@ -206,8 +206,11 @@ func (s *stage) settled(least float64) (pick int, st state) {
 				continue
 			}
 			sd, _ = levels.StepNoise(d, s.levels[k], past)
-			if n < FewEndPairs {
+			switch {
+			case n < FewEndPairs:
 				sd *= firstPair / metric.ClearlyDiffer
+			case n == FewEndPairs && s.unlike(k, d): // the search bears out which number it is
+				sd *= metric.ClearlyDiffer / clear
 			}
 		}
 		if d+3*sd >= least && st == alike {
@@ -231,6 +234,16 @@ func (s *stage) settled(least float64) (pick int, st state) {
 		return pick, alike
 	}
 	return pick, open
+}
+
+// unlike reports that another number of the same metric moved far less than channel k: modes of a machine mostly move all alike.
+func (s *stage) unlike(k int, step float64) bool {
+	for i, m := range s.models {
+		if d, _ := m.Step(); s.q.Channels[i].Metric == s.q.Channels[k].Metric && d < step/4 {
+			return true
+		}
+	}
+	return false
 }
 
 // repeats reports that two launches of one end differ by so little, beside a step that no modes of a machine make, as they
@@ -316,8 +329,7 @@ func (s *stage) answer(pick int, st state) bisect.Ends {
 		d, _ := m.Step()
 		past := s.past(pick)
 		if _, s.q.noise = levels.StepNoise(d, s.levels[pick], past.SD); st == worse {
-			e.Past = past
-			s.q.once = past.SD == 0 && s.pairs < FewEndPairs
+			e.Past, s.q.once = past, past.SD == 0 && s.pairs <= FewEndPairs
 		}
 	}
 	switch {
