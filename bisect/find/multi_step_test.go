@@ -129,6 +129,41 @@ func TestSharesAddUp(t *testing.T) {
 	}
 }
 
+// After a search of few launches, which measure the noise too, one step is seldom taken for several, and two are told.
+func TestOneStepIsNotSeveral(t *testing.T) {
+	const seeds = 120
+	for _, c := range []struct {
+		step, other float64 // the culprit's, and one elsewhere, logarithms
+		least, most int     // searches that tell of other changes
+	}{{0.13, 0, 0, seeds / 40}, {0.13, 0.06, seeds * 9 / 10, seeds}, {2.3, 0, 0, seeds / 40}, {2.3, 0.3, seeds * 9 / 10, seeds}} {
+		told := 0
+		for seed := range uint64(seeds) {
+			d := &dag{commits: straight(20), level: make([]float64, 20), rng: rand.New(rand.NewPCG(seed, 1))}
+			for i := range d.level {
+				if i >= 4 {
+					d.level[i] += c.other
+				}
+				if i >= 9 {
+					d.level[i] += c.step
+				}
+			}
+			b := d.slowdown()
+			b.Sampler = d
+			f, err := find.Culprits(t.Context(), b)
+			if err != nil || len(f.Culprits) != 1 || f.Culprits[0].Commit != simulate.ID(10) {
+				t.Fatalf("seed %d: %v %s %v", seed, err, f.Result, f.Culprits)
+			}
+			if strings.Contains(strings.Join(f.Warnings, " "), "the range holds other changes") {
+				told++
+			}
+		}
+		t.Logf("a step of %.2f and another of %.2f: told in %d of %d", c.step, c.other, told, seeds)
+		if told < c.least || told > c.most {
+			t.Errorf("a step of %.2f and another of %.2f: told in %d of %d, want %d to %d", c.step, c.other, told, seeds, c.least, c.most)
+		}
+	}
+}
+
 // Steps of several commits are no modes of the machine, and do not eat each other's effect.
 func TestStepsAreNoModes(t *testing.T) {
 	const jobs = 20

@@ -59,7 +59,8 @@ func FitProfile(at []int, launches []belief.Launch) Profile {
 	return Profile{at, mean, cov, best}
 }
 
-// Rest is by what the ends differ beside the step from a culprit's parent to it, a logarithm, with its standard deviation.
+// Rest is by what the ends differ beside the step from a culprit's parent to it, a logarithm, with its standard deviation: that
+// of a normal that is as rare by chance, since a few launches, with what may be assumed of any machine, measured the noise as well.
 func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
 	var at []int
 	var weights []float64
@@ -73,14 +74,22 @@ func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
 		}
 		weights[k] += x.weight
 	}
-	l, v := FitProfile(at, launches), 0.0
+	l, v, free := FitProfile(at, launches), 0.0, anyMachine.Worth-float64(len(at))
+	for _, x := range launches {
+		if !x.Censored && slices.Contains(at, x.Index) {
+			free++
+		}
+	}
 	for i, w := range weights {
 		d += w * l.mean[i]
 		for k, x := range weights {
 			v += w * x * l.cov[i][k]
 		}
 	}
-	return d, math.Sqrt(max(0, v))
+	if !(v > 0) || d == 0 {
+		return d, math.Sqrt(max(0, v))
+	}
+	return d, math.Abs(d) / asNormal(d*d/v, max(1, free))
 }
 
 // levelSight is the launches of the commits whose levels are fitted.
