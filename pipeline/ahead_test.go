@@ -138,7 +138,11 @@ func TestBuildAheadStandsStill(t *testing.T) {
 		}
 		return o.Series[0].Values[0]
 	}
-	if free, held := ticks(false), ticks(true); free == 0 || held != 0 {
+	free := 0.0
+	for n := 0; n < 20 && free == 0; n++ { // on a busy machine a build ahead may wait for a second
+		free = ticks(false)
+	}
+	if held := ticks(true); free == 0 || held != 0 {
 		t.Errorf("the build went %v ticks beside a trial, and %v beside one whose times count", free, held)
 	}
 	if err := os.WriteFile(tick+".stop", nil, 0o666); err != nil {
