@@ -209,7 +209,7 @@ func (s *stage) settled(least float64) (pick int, st state) {
 			switch {
 			case n < FewEndPairs:
 				sd *= firstPair / metric.ClearlyDiffer
-			case n == FewEndPairs && s.unlike(k, d): // the search bears out which number it is
+			case n == FewEndPairs && d > metric.ClearlyDiffer*sd && s.unlike(k, d): // the search bears out which number it is
 				sd *= metric.ClearlyDiffer / clear
 			}
 		}
