@@ -11,10 +11,11 @@ import (
 // Profile is the levels of some commits, each for itself, with their joint error: no history ties them together.
 // Levels are relative to the first commit, which is 0; commits are addressed by their position in At.
 type Profile struct {
-	At    []int // indices of the commits
-	mean  []float64
-	cov   [][]float64
-	noise Noise
+	At       []int // indices of the commits
+	mean     []float64
+	cov      [][]float64
+	noise    Noise
+	launches int // that it was fitted to
 }
 
 // Diff is by how much commit At[j] lies above At[i], with its standard deviation.
@@ -56,11 +57,11 @@ func FitProfile(at []int, launches []belief.Launch) Profile {
 		}
 	}
 	mean, cov, _ := s.run(best)
-	return Profile{at, mean, cov, best}
+	return Profile{at, mean, cov, best, len(s.launches)}
 }
 
-// Rest is by what the ends differ beside the step from a culprit's parent to it, a logarithm, with its standard deviation: that
-// of a normal that is as rare by chance, since a few launches, with what may be assumed of any machine, measured the noise as well.
+// Rest is what the ends differ by besides the step from a culprit's parent to it, a logarithm, with its standard deviation. Few
+// launches measured the noise, so sd is such that d/sd is as rare under a normal as d is under Student's t.
 func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
 	var at []int
 	var weights []float64
@@ -74,12 +75,7 @@ func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
 		}
 		weights[k] += x.weight
 	}
-	l, v, free := FitProfile(at, launches), 0.0, anyMachine.Worth-float64(len(at))
-	for _, x := range launches {
-		if !x.Censored && slices.Contains(at, x.Index) {
-			free++
-		}
-	}
+	l, v := FitProfile(at, launches), 0.0
 	for i, w := range weights {
 		d += w * l.mean[i]
 		for k, x := range weights {
@@ -89,6 +85,7 @@ func Rest(launches []belief.Launch, parent, culprit, bad int) (d, sd float64) {
 	if !(v > 0) || d == 0 {
 		return d, math.Sqrt(max(0, v))
 	}
+	free := anyMachine.Worth + float64(l.launches-len(at))
 	return d, math.Abs(d) / asNormal(d*d/v, max(1, free))
 }
 
